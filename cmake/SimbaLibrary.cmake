@@ -53,6 +53,8 @@ simba_add_layer(simba_sys
   ${simba_src}/kit/exchange.c
   ${simba_src}/kit/mutex_value.c
   ${simba_src}/kit/session_store.c
+  ${simba_src}/kit/session_entries.c
+  ${simba_src}/kit/certainty.c
 )
 
 simba_add_layer(simba_core

@@ -12,10 +12,9 @@
 #define _GNU_SOURCE
 #include <simba/sys/session_store.h>
 
-#include "core/mutex_model.h"
 #include "kit/deadline.h"
+#include "kit/session_entries.h"
 #include "util/container.h"
-#include "util/hash.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,188 +26,6 @@ enum {
     ROUNDS_MOST = 8,
     RETRY_MS = 500 /* after a removal of which nobody knows what came */
 };
-
-/* --- mutexes ------------------------------------------------------------- */
-
-struct simba_session_table {
-    struct simba__hash by_name;
-};
-
-/* A mutex is an author's struct of any size; its link stands before it. */
-struct linked_mutex {
-    struct simba__hash_link by_name; /* first */
-    _Alignas(max_align_t) simba_session_mutex mutex;
-};
-
-static simba_session_mutex *of_link(const struct simba__hash_link *link)
-{
-    return link == NULL ? NULL : &((struct linked_mutex *)link)->mutex;
-}
-
-static struct simba__hash_link *to_link(const simba_session_mutex *mutex)
-{
-    return &container_of(mutex, struct linked_mutex, mutex)->by_name;
-}
-
-const char *simba_session_mutex_name(const simba_session_mutex *mutex)
-{
-    return to_link(mutex)->key;
-}
-
-simba_session_mutex *simba_session_mutex_get(simba_session_store *self,
-                                             const char *name,
-                                             bool is_wanted)
-{
-    size_t size = offsetof(struct linked_mutex, mutex) + self->ops->mutex_size;
-    struct simba__hash_link *link;
-
-    assert(self->ops->mutex_size >= sizeof(simba_session_mutex));
-    if (self->mutexes == NULL) {
-        self->mutexes = calloc(1, sizeof *self->mutexes);
-    }
-    if (self->mutexes == NULL) {
-        return NULL;
-    }
-    link = simba__hash_find(&self->mutexes->by_name, name);
-    if (link == NULL && is_wanted) {
-        link = simba__hash_new(&self->mutexes->by_name, size, name);
-        if (link != NULL) {
-            of_link(link)->store = self;
-        }
-    }
-    return of_link(link);
-}
-
-simba_session_mutex *simba_session_mutex_next(const simba_session_store *self,
-                                              const simba_session_mutex *mutex)
-{
-    return self->mutexes == NULL ? NULL
-                                 : of_link(simba__hash_next(
-                                       &self->mutexes->by_name,
-                                       mutex == NULL ? NULL : to_link(mutex)));
-}
-
-void simba_session_mutex_tidy(simba_session_store *self,
-                              simba_session_mutex *mutex)
-{
-    if (mutex->entries == NULL && !mutex->is_observed && mutex->holds == 0) {
-        struct simba__hash_link *link = to_link(mutex);
-
-        simba__hash_remove(&self->mutexes->by_name, link);
-        free(link);
-    }
-}
-
-/* --- entries ------------------------------------------------------------- */
-
-static simba_entry *find_entry(const simba_session_mutex *mutex,
-                               simba_attempt attempt)
-{
-    simba_entry *entry = mutex == NULL ? NULL : mutex->entries;
-
-    while (entry != NULL && !simba__attempt_equal(entry->attempt, attempt)) {
-        entry = entry->next;
-    }
-    return entry;
-}
-
-/* NULL: no memory. */
-static simba_entry *get_entry(simba_session_store *self,
-                              const simba_request *request)
-{
-    simba_session_mutex *mutex =
-        simba_session_mutex_get(self, request->mutex, true);
-    simba_entry *entry = find_entry(mutex, request->attempt), **last;
-
-    if (mutex == NULL || entry != NULL) {
-        return entry;
-    }
-    assert(self->ops->entry_size >= sizeof *entry);
-    entry = calloc(1, self->ops->entry_size);
-    if (entry == NULL) {
-        simba_session_mutex_tidy(self, mutex);
-        return NULL;
-    }
-    entry->store = self;
-    entry->mutex = mutex;
-    entry->references = 1;
-    entry->attempt = request->attempt;
-    snprintf(entry->id, sizeof entry->id, "%s", request->id);
-    for (last = &mutex->entries; *last != NULL; last = &(*last)->next) {
-    }
-    *last = entry;
-    self->entry_count++;
-    return entry;
-}
-
-void simba_entry_hold(simba_entry *entry)
-{
-    entry->references++;
-}
-
-void simba_entry_drop(simba_entry *entry)
-{
-    assert(entry->references > 0);
-    if (--entry->references == 0) {
-        assert(entry->mutex == NULL);
-        free(entry);
-    }
-}
-
-static void forget(simba_entry *entry)
-{
-    simba_session_store *self = entry->store;
-    simba_session_mutex *mutex = entry->mutex;
-    simba_entry **at;
-
-    assert(mutex != NULL && entry->acquire == NULL && entry->release == NULL &&
-           entry->renewal == NULL);
-    if (self->ops->forget != NULL) {
-        self->ops->forget(entry);
-    }
-    for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
-    }
-    *at = entry->next;
-    if (mutex->looker == entry) {
-        mutex->looker = NULL;
-    }
-    entry->mutex = NULL;
-    self->entry_count--;
-    simba_timer_clear(self->base.loop, &entry->deadline);
-    simba_session_mutex_tidy(self, mutex);
-    simba_entry_drop(entry);
-}
-
-/* The function may complete requests, and who hears the reply may come with the
- * next one: so first all entries are taken hold of, then it is called for each.
- * Without memory for that, the deadlines of the requests will do. */
-static void each_entry(simba_session_store *self,
-                       simba_session_mutex *mutex,
-                       void (*each)(simba_entry *entry))
-{
-    simba_entry **all =
-        calloc((size_t)self->entry_count + 1, sizeof(simba_entry *));
-    simba_session_mutex *from =
-        mutex == NULL ? simba_session_mutex_next(self, NULL) : mutex;
-    int count = 0;
-
-    while (all != NULL && from != NULL) {
-        for (simba_entry *e = from->entries; e != NULL; e = e->next) {
-            assert(count < self->entry_count);
-            simba_entry_hold(e);
-            all[count++] = e;
-        }
-        from = mutex != NULL ? NULL : simba_session_mutex_next(self, from);
-    }
-    for (int i = 0; i < count; i++) {
-        if (all[i]->mutex != NULL) {
-            each(all[i]);
-        }
-        simba_entry_drop(all[i]);
-    }
-    free(all);
-}
-
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
@@ -227,7 +44,7 @@ static void tidy(simba_entry *entry)
     if (entry->mutex != NULL && is_idle(entry) &&
         entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT &&
         !entry->was_granted) {
-        forget(entry);
+        simba__session_forget(entry);
     }
 }
 
@@ -359,7 +176,7 @@ static void end_look(simba_entry *entry, simba_session_mutex *mutex)
         if (entry->owner.id[0] != '\0') {
             mutex->owner = entry->owner;
         }
-        each_entry(entry->store, mutex, go);
+        simba__session_each(entry->store, mutex, go);
     }
 }
 
@@ -615,7 +432,7 @@ static void refuse_renewal(simba_entry *entry)
     entry->was_granted = false;
     if (entry->acquire == NULL && entry->release == NULL &&
         entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT) {
-        forget(entry);
+        simba__session_forget(entry);
     }
     simba_request_done(request, SIMBA_OK, NULL);
 }
@@ -723,58 +540,17 @@ static void arm(simba_entry *entry)
 
 /* --- requests ------------------------------------------------------------ */
 
-/* Of attempts that this process has undone itself: no other can bring them. */
-struct simba_session_tombstone {
-    struct simba_session_tombstone *next;
-    simba_attempt attempt;
-    int64_t until_ms;
-};
-
-static bool is_entombed(simba_session_store *self, simba_attempt attempt)
-{
-    struct simba_session_tombstone **at = &self->tombstones, *tombstone;
-    int64_t now_ms = simba_loop_now_ms();
-    bool is_found = false;
-
-    while ((tombstone = *at) != NULL) {
-        if (tombstone->until_ms < now_ms) {
-            *at = tombstone->next;
-            free(tombstone);
-            continue;
-        }
-        is_found |= simba__attempt_equal(tombstone->attempt, attempt);
-        at = &tombstone->next;
-    }
-    return is_found;
-}
-
-static void entomb(simba_session_store *self, const simba_request *request)
-{
-    struct simba_session_tombstone *tombstone =
-        request->kind == SIMBA_RELEASE && request->tombstone_ms > 0
-            ? malloc(sizeof *tombstone)
-            : NULL;
-
-    if (tombstone != NULL) {
-        *tombstone = (struct simba_session_tombstone){
-            .next = self->tombstones,
-            .attempt = request->attempt,
-            .until_ms = simba_loop_now_ms() + request->tombstone_ms};
-        self->tombstones = tombstone;
-    }
-}
-
 static void acquire(simba_session_store *self, simba_request *request)
 {
     simba_entry *entry;
     simba_error error;
     int rc = self->ops->want(self, request, &error);
 
-    if (rc != SIMBA_OK || is_entombed(self, request->attempt)) {
+    if (rc != SIMBA_OK || simba__session_is_entombed(self, request->attempt)) {
         simba_request_done(request, rc, rc == SIMBA_OK ? NULL : &error);
         return;
     }
-    entry = get_entry(self, request);
+    entry = simba__session_entry(self, request);
     if (entry == NULL) {
         simba_error_set(&error, SIMBA_ENOMEM, 0, "%s: no memory",
                         self->ops->name);
@@ -806,7 +582,7 @@ static void acquire(simba_session_store *self, simba_request *request)
 
 static void renew(simba_session_store *self, simba_request *request)
 {
-    simba_entry *entry = find_entry(
+    simba_entry *entry = simba__session_find(
         simba_session_mutex_get(self, request->mutex, false), request->attempt);
     simba_request *earlier = entry == NULL ? NULL : entry->renewal;
 
@@ -832,10 +608,10 @@ static void renew(simba_session_store *self, simba_request *request)
  */
 static void release(simba_session_store *self, simba_request *request)
 {
-    simba_entry *entry = find_entry(
+    simba_entry *entry = simba__session_find(
         simba_session_mutex_get(self, request->mutex, false), request->attempt);
 
-    entomb(self, request);
+    simba__session_entomb(self, request);
     if (entry == NULL || (request->kind == SIMBA_LEAVE && entry->was_granted)) {
         simba_request_done(request, SIMBA_OK, NULL);
         return;
@@ -903,7 +679,7 @@ void simba_session_subscription(simba_backend *base,
 void simba_session_ready(simba_session_store *self)
 {
     self->was_ready = true;
-    each_entry(self, NULL, go);
+    simba__session_each(self, NULL, go);
     send_renewals(self);
 }
 
@@ -931,7 +707,7 @@ void simba_session_lost(simba_session_store *self)
         mutex->looker = NULL;
     }
     end_renewing(self);
-    each_entry(self, NULL, lose);
+    simba__session_each(self, NULL, lose);
     simba_wake(self->base.loop, NULL);
 }
 
@@ -944,17 +720,16 @@ static void give_up(simba_entry *entry)
     complete(entry, &entry->acquire, SIMBA_EUNKNOWN, why);
     complete(entry, &entry->renewal, SIMBA_EUNKNOWN, why);
     complete(entry, &entry->release, SIMBA_EUNKNOWN, why);
-    forget(entry);
+    simba__session_forget(entry);
 }
 
 void simba_session_fini(simba_session_store *self)
 {
-    struct simba_session_tombstone *tombstone;
     simba_session_mutex *mutex;
     simba_entry *entry;
 
     end_renewing(self);
-    each_entry(self, NULL, give_up);
+    simba__session_each(self, NULL, give_up);
     while ((entry = self->renewals) != NULL) {
         self->renewals = entry->next_renewal;
         simba_entry_drop(entry);
@@ -964,75 +739,5 @@ void simba_session_fini(simba_session_store *self)
         mutex->holds = 0;
         simba_session_mutex_tidy(self, mutex);
     }
-    while ((tombstone = self->tombstones) != NULL) {
-        self->tombstones = tombstone->next;
-        free(tombstone);
-    }
-    if (self->mutexes != NULL) {
-        simba__hash_fini(&self->mutexes->by_name);
-        free(self->mutexes);
-        self->mutexes = NULL;
-    }
-}
-
-/* --- certainty ----------------------------------------------------------- */
-
-/* Two writes, of which the second was sent `apart` or more after the first was
- * answered, make it certain since the first was sent; a single one does if they
- * need not be apart.
- *
- *   s1      answered          s2     answered                 s1 + timeout
- *   |----------|----- apart or more ---|-----|---- certain --------------| */
-void simba_certainty_answered(simba_certainty *certainty,
-                              int64_t sent_ms,
-                              int64_t now_ms)
-{
-    int last = certainty->count - 1;
-
-    assert(certainty->count <= SIMBA_CERTAINTY_WRITES && sent_ms <= now_ms);
-    if (certainty->apart_ms == 0) {
-        certainty->since_ms =
-            sent_ms > certainty->since_ms ? sent_ms : certainty->since_ms;
-        return;
-    }
-    for (int i = last; i >= 0; i--) {
-        if (sent_ms - certainty->writes[i].answered_ms >= certainty->apart_ms) {
-            if (certainty->writes[i].sent_ms > certainty->since_ms) {
-                certainty->since_ms = certainty->writes[i].sent_ms;
-            }
-            break;
-        }
-    }
-    if (last >= 0 && sent_ms - certainty->writes[last].sent_ms <
-                         certainty->timeout_ms / SIMBA_CERTAINTY_WRITES) {
-        return; /* as good as the last one */
-    }
-    if (certainty->count == SIMBA_CERTAINTY_WRITES) {
-        memmove(certainty->writes, certainty->writes + 1,
-                sizeof certainty->writes - sizeof certainty->writes[0]);
-        certainty->count--;
-    }
-    certainty->writes[certainty->count].sent_ms = sent_ms;
-    certainty->writes[certainty->count++].answered_ms = now_ms;
-}
-
-int64_t simba_certainty_lease(const simba_certainty *certainty,
-                              int64_t since_ms)
-{
-    /* A request may be older than the session it waited for. */
-    int64_t elapsed =
-        since_ms > certainty->since_ms ? since_ms - certainty->since_ms : 0;
-    int64_t drift = (elapsed * 21 + 999) / 1000;
-    int64_t lease = certainty->timeout_ms - elapsed - drift;
-
-    return lease > 1 ? lease : 1;
-}
-
-int64_t simba_certainty_next(const simba_certainty *certainty)
-{
-    int64_t newest = certainty->count > 0
-                         ? certainty->writes[certainty->count - 1].answered_ms
-                         : certainty->since_ms;
-
-    return newest + certainty->apart_ms;
+    simba__session_entries_fini(self);
 }

@@ -6,7 +6,9 @@
 #include "util/container.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     FIRST_MS = 2500, /* without an answer for so long, from the start */
@@ -217,6 +219,80 @@ static int64_t lease_ms(const simba_entry *entry,
     return simba_certainty_lease(&certainty, since_ms);
 }
 
+/* --- renewing ------------------------------------------------------------ */
+
+/* Those whose key has changed are not ours any more; if there are any, the
+ * others were not tried. */
+static void on_renewed(struct simba__rpc *rpc,
+                       int status,
+                       const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, renewal.rpc);
+    simba__etcd_txn_reply *reply = &self->renewal.reply;
+    bool is_done = status == SIMBA_OK && reply->succeeded;
+    char value[SIMBA__ETCD_KEY_SIZE];
+
+    if (status == SIMBA_OK && !is_done &&
+        simba__etcd_next_kv(reply).create_revision != self->create) {
+        simba__etcd_session_end(self, "its lease has ended");
+        return;
+    }
+    for (int i = 0; i < self->base.renewing_count; i++) {
+        struct simba__etcd_entry *e =
+            (struct simba__etcd_entry *)self->base.renewing[i];
+        bool is_taken = false;
+
+        if (is_done) {
+            e->since_ms = self->renewal_sent_ms;
+        } else if (status == SIMBA_OK) {
+            simba__etcd_kv kv = simba__etcd_next_kv(reply);
+
+            simba__etcd_owner_write(&e->mine, value);
+            is_taken = kv.value.length != strlen(value) ||
+                       memcmp(kv.value.at, value, kv.value.length) != 0;
+        }
+        simba_entry_renewed(&e->base,
+                            status != SIMBA_OK    ? status
+                            : is_done || is_taken ? SIMBA_OK
+                                                  : SIMBA_EBUSY,
+                            error, !is_taken);
+    }
+    simba_session_renewed(&self->base);
+}
+
+/* One write of the session's heartbeat, on the condition that all these keys
+ * are as we wrote them. */
+static void renew(simba_session_store *store,
+                  simba_entry *const *entries,
+                  int count)
+{
+    struct simba__etcd *self = SIMBA__ETCD(store);
+    struct simba__etcd_transaction *txn = &self->renewal;
+    const simba_request *first = entries[0]->renewal;
+    char value[SIMBA__ETCD_KEY_SIZE];
+
+    self->renewal_sent_ms = simba_loop_now_ms();
+    txn->self = self;
+    simba__etcd_begin(txn);
+    snprintf(value, sizeof value, "%lld", (long long)self->renewal_sent_ms);
+    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create);
+    simba__etcd_do_put(txn, SIMBA__ETCD_THEN, 's', value);
+    simba__etcd_do_get(txn, SIMBA__ETCD_ELSE, "s");
+    for (int i = 0; i < count; i++) {
+        txn->mutex = simba_session_mutex_name(entries[i]->mutex);
+        txn->asked[1][0] = '\0'; /* read in on_renewed() */
+        simba__etcd_owner_write(
+            &((const struct simba__etcd_entry *)entries[i])->mine, value);
+        simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
+        simba__etcd_do_get(txn, SIMBA__ETCD_ELSE, "o");
+        if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
+            first = entries[i]->renewal;
+        }
+    }
+    simba__etcd_submit(txn, first, 0, on_renewed);
+}
+
 /* --- the connection ------------------------------------------------------ */
 
 static void on_ready(void *grpc, simba_connection *connection)
@@ -329,7 +405,7 @@ static const simba_session_ops session_ops = {
     .put = simba__etcd_entry_put,
     .look = simba__etcd_entry_look,
     .remove = simba__etcd_entry_remove,
-    .renew = simba__etcd_entry_renew,
+    .renew = renew,
     .renew_most = 100,
     .is_tenure_lasting = true,
     .lease_ms = lease_ms,

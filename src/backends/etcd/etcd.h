@@ -4,6 +4,7 @@
  *   settings.c  the URL
  *   txn.c       keys, owners, transactions
  *   request.c   acquire, look, remove: what follows from the replies
+ *   sighting.c  what was seen of an owner, and when it may be taken over from
  *   notify.c    the set of watches
  *   admin.c     read, list, break, doctor
  *   grpc.c      calls and streams over HTTP/2
@@ -75,6 +76,8 @@ void simba__etcd_owner_write(const struct simba__etcd_owner *owner,
 /** One that is there and that nobody can read has the id "(unreadable)". */
 struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
 simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner);
+/** The next after this one, and above what the request says, or NULL. */
+uint64_t simba__etcd_next_token(uint64_t last, const simba_request *request);
 /** The value of t/MUTEX; 0: none. */
 uint64_t simba__etcd_token_read(const simba__etcd_kv *kv);
 
@@ -144,6 +147,7 @@ struct simba__etcd_watched {
      * the watch has just been set, or set again after a gap. */
     void (*changed)(struct simba__etcd_watched *watch,
                     const simba__etcd_event *event);
+    void *user;            /* for it */
     char *key;             /* NULL: not set */
     int64_t id;            /* of the stream */
     bool is_sure;          /* confirmed: what happens from now on is told */
@@ -162,7 +166,7 @@ void simba__etcd_watch_clear(struct simba__etcd *self,
 void simba__etcd_watches_begin(struct simba__etcd *self);
 void simba__etcd_watches_lost(struct simba__etcd *self);
 
-/* --- what the store keeps ------------------------------------------------ */
+/* --- what the store keeps; sighting.c ------------------------------------ */
 
 /* What was seen of an owner, since when by our boot clock. */
 struct simba__etcd_sighting {
@@ -170,12 +174,39 @@ struct simba__etcd_sighting {
     int64_t since_ms;
 };
 
+enum {
+    SIMBA__ETCD_SIGHTING = 96, /* as text */
+    SIMBA__ETCD_MARGIN_MS = 10 /* for times that were rounded */
+};
+
+/** It was seen just now: if anything has changed, it counts from here. */
+void simba__etcd_sighting_note(struct simba__etcd_sighting *seen,
+                               const struct simba__etcd_owner *owner,
+                               int64_t beat_mod);
+/** How long until the owner may be taken over from; 0 and less: now. */
+int64_t simba__etcd_silent_in_ms(const struct simba__etcd_sighting *seen,
+                                 const struct simba__etcd_owner *owner);
+/** What is kept in the store, so that a later process of this boot counts on
+ * from it. Reading: false: it was another owner or heartbeat. */
+void simba__etcd_sighting_write(const struct simba__etcd_sighting *seen,
+                                char value[SIMBA__ETCD_SIGHTING]);
+bool simba__etcd_sighting_read(struct simba__etcd_sighting *seen,
+                               const simba__etcd_kv *kept);
+
 struct simba__etcd_mutex {
     simba_session_mutex base;
     struct simba__etcd_sighting sighting;
     struct simba__etcd_watched watch; /* for observers */
     uint64_t observed_token;          /* of the last owner they were told of */
     simba_loop *loop;
+};
+
+/* What a waiter watches: who is before it, the owner, its heartbeat. */
+enum {
+    SIMBA__ETCD_BEFORE,
+    SIMBA__ETCD_OWNER,
+    SIMBA__ETCD_BEAT,
+    SIMBA__ETCD_WATCHES
 };
 
 struct simba__etcd_entry {
@@ -207,7 +238,7 @@ struct simba__etcd_entry {
     bool is_second;        /* the one before is the first */
     int64_t free_ms;       /* since when the mutex is free; 0: it is not */
     simba_timer evicting;  /* when the first has had its time */
-    struct simba__etcd_watched watch_before, watch_owner, watch_beat;
+    struct simba__etcd_watched watches[SIMBA__ETCD_WATCHES];
     bool is_settling; /* waits for its watches to be sure, then looks */
 };
 
@@ -261,9 +292,6 @@ void simba__etcd_session_end(struct simba__etcd *self, const char *why);
 void simba__etcd_entry_put(simba_entry *entry);
 void simba__etcd_entry_look(simba_entry *entry);
 void simba__etcd_entry_remove(simba_entry *entry);
-void simba__etcd_entry_renew(simba_session_store *self,
-                             simba_entry *const *entries,
-                             int count);
 void simba__etcd_entry_forget(simba_entry *entry);
 
 /* --- admin.c ------------------------------------------------------------- */

@@ -28,7 +28,6 @@
 
 enum {
     ROUNDS_MOST = 24, /* transactions for one step */
-    MARGIN_MS = 10,   /* for times that were rounded */
     REMOVE_MS = 5000, /* for a key that nobody asked to be removed */
     NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
     NO_SPACE = 8,     /* and for a quota that is full */
@@ -173,33 +172,14 @@ static void send(entry_t *e, void (*taken)(entry_t *e))
 
 /* --- what was seen of an owner ------------------------------------------- */
 
-/* S1: an owner is certain for its lease after it sent the write that changed
- * its key or its heartbeat, less a margin for clocks of different rates. We see
- * that change later than it was sent, so that the lease from here on, by our
- * clock, is enough. */
 static void note_sighting(entry_t *e, int64_t beat_mod)
 {
-    struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
-
-    beat_mod = e->owner.is_broken ? 0 : beat_mod;
-    if (seen->owner_mod != e->owner.mod || seen->beat_mod != beat_mod) {
-        *seen = (struct simba__etcd_sighting){e->owner.mod, beat_mod,
-                                              simba_loop_now_ms()};
-    }
+    simba__etcd_sighting_note(&mutex_of(e)->sighting, &e->owner, beat_mod);
 }
 
-/* How long until the owner may be taken over from; 0 and less: now. */
 static int64_t silent_in_ms(const entry_t *e)
 {
-    const struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
-    int64_t lease_ms = e->owner.lease_ms + MARGIN_MS;
-
-    if (!e->owner.is_there) {
-        return 0;
-    }
-    return seen->owner_mod != e->owner.mod || seen->beat_mod < 0
-               ? lease_ms
-               : seen->since_ms + lease_ms - simba_loop_now_ms();
+    return simba__etcd_silent_in_ms(&mutex_of(e)->sighting, &e->owner);
 }
 
 /* --- granting ------------------------------------------------------------ */
@@ -216,9 +196,9 @@ static void clear_watches(entry_t *e)
         simba_entry_drop(&e->base);
     }
     simba_timer_clear(self->base.base.loop, &e->evicting);
-    simba__etcd_watch_clear(self, &e->watch_before);
-    simba__etcd_watch_clear(self, &e->watch_owner);
-    simba__etcd_watch_clear(self, &e->watch_beat);
+    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
+        simba__etcd_watch_clear(self, &e->watches[i]);
+    }
 }
 
 /* Not in the queue any more. A number that may come late stays taken. */
@@ -321,17 +301,6 @@ static void take_grant(entry_t *e)
     }
 }
 
-/* S4: above every token that was ever granted, as far as the clocks of those
- * who are granted did not go back over a restore. */
-static uint64_t next_token(const entry_t *e)
-{
-    uint64_t token = (uint64_t)simba__etcd_wall_us();
-    uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
-
-    above = above > e->last_token ? above : e->last_token;
-    return token > above ? token : above + 1;
-}
-
 /* The owner's key is as it was seen: absent, or of one that has been silent for
  * its lease. By its value too: after a restore revisions come again. */
 static void if_silent(entry_t *e)
@@ -362,7 +331,7 @@ static void send_grant(entry_t *e)
     e->mine = (struct simba__etcd_owner){
         .is_there = true,
         .attempt = e->base.attempt,
-        .token = next_token(e),
+        .token = simba__etcd_next_token(e->last_token, e->base.acquire),
         .session = (uint64_t)store_of(e)->lease,
         .lease_ms = e->base.lease_ms,
         .acquired_at_ms = simba__etcd_wall_us() / 1000};
@@ -503,9 +472,12 @@ static void send_look(entry_t *e)
 /* All watches that it needs are confirmed: a look now misses nothing. */
 static bool is_watching(const entry_t *e)
 {
-    return (e->watch_before.key == NULL || e->watch_before.is_sure) &&
-           (e->watch_owner.key == NULL || e->watch_owner.is_sure) &&
-           (e->watch_beat.key == NULL || e->watch_beat.is_sure);
+    bool is_sure = true;
+
+    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
+        is_sure &= e->watches[i].key == NULL || e->watches[i].is_sure;
+    }
+    return is_sure;
 }
 
 /* A watch was set: go on, or if it was set again after a gap, ask. */
@@ -520,19 +492,6 @@ static void on_sure(entry_t *e)
     }
 }
 
-static void on_before(struct simba__etcd_watched *watch,
-                      const simba__etcd_event *event)
-{
-    entry_t *e = container_of(watch, entry_t, watch_before);
-
-    if (event == NULL) {
-        on_sure(e);
-    } else if (event->type == 1) {
-        e->base.is_unwatched = true;
-        wake(e);
-    }
-}
-
 static void on_evicting(simba_timer *timer)
 {
     wake(container_of(timer, entry_t, evicting));
@@ -540,16 +499,9 @@ static void on_evicting(simba_timer *timer)
 
 /* The first asks when the mutex becomes free. The second lets it go first, and
  * asks when that has not come in its time (S10). */
-static void on_owner(struct simba__etcd_watched *watch,
-                     const simba__etcd_event *event)
+static void on_owner(entry_t *e, bool is_freed)
 {
-    entry_t *e = container_of(watch, entry_t, watch_owner);
-    bool is_freed = event != NULL && event->type == 1;
-
-    if (event == NULL) {
-        e->free_ms = 0;
-        on_sure(e);
-    } else if (e->base.is_head) {
+    if (e->base.is_head) {
         wake(e);
     } else {
         e->free_ms = is_freed ? simba_loop_now_ms() : 0;
@@ -559,15 +511,22 @@ static void on_owner(struct simba__etcd_watched *watch,
     }
 }
 
-static void on_beat(struct simba__etcd_watched *watch,
-                    const simba__etcd_event *event)
+static void on_change(struct simba__etcd_watched *watch,
+                      const simba__etcd_event *event)
 {
-    entry_t *e = container_of(watch, entry_t, watch_beat);
+    entry_t *e = watch->user;
+    bool is_gone = event != NULL && event->type == 1;
 
     if (event == NULL) {
+        e->free_ms = 0;
         on_sure(e);
-    } else {
-        note_sighting(e, event->type == 1 ? 0 : event->kv.mod_revision);
+    } else if (watch == &e->watches[SIMBA__ETCD_BEAT]) {
+        note_sighting(e, is_gone ? 0 : event->kv.mod_revision);
+    } else if (watch == &e->watches[SIMBA__ETCD_OWNER]) {
+        on_owner(e, is_gone);
+    } else if (is_gone) {
+        e->base.is_unwatched = true;
+        wake(e);
     }
 }
 
@@ -575,21 +534,24 @@ static void on_beat(struct simba__etcd_watched *watch,
  * once more when that is sure, and wait. */
 static void settle(entry_t *e, int64_t wait_ms)
 {
-    struct simba__etcd *self = store_of(e);
     bool is_near = e->base.is_head || e->is_second;
     bool has_beat = e->base.is_head && e->owner.is_there && !e->owner.is_broken;
     char owner[SIMBA__ETCD_KEY_SIZE], beat[SIMBA__ETCD_KEY_SIZE];
+    const char *const keys[] = {
+        [SIMBA__ETCD_BEFORE] = e->before,
+        [SIMBA__ETCD_OWNER] = is_near ? owner : NULL,
+        [SIMBA__ETCD_BEAT] = has_beat ? beat : NULL,
+    };
 
     e->txn.session = (int64_t)e->owner.session;
     simba__etcd_key(&e->txn, 'o', owner);
     simba__etcd_key(&e->txn, 'S', beat);
-    e->watch_before.changed = on_before;
-    e->watch_owner.changed = on_owner;
-    e->watch_beat.changed = on_beat;
-    if (!simba__etcd_watch_set(self, &e->watch_before, e->before) ||
-        !simba__etcd_watch_set(self, &e->watch_owner, is_near ? owner : NULL) ||
-        !simba__etcd_watch_set(self, &e->watch_beat, has_beat ? beat : NULL)) {
-        wait_ms = SIMBA__OFFER_MS; /* no memory: by looking, then */
+    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
+        e->watches[i].changed = on_change;
+        e->watches[i].user = e;
+        if (!simba__etcd_watch_set(store_of(e), &e->watches[i], keys[i])) {
+            wait_ms = SIMBA__OFFER_MS; /* no memory: by looking, then */
+        }
     }
     if (!is_watching(e)) {
         e->is_settling = true;
@@ -603,27 +565,12 @@ static void settle(entry_t *e, int64_t wait_ms)
 
 /* --- who only tries ------------------------------------------------------ */
 
-/* What is kept of a sighting, so that a later process of this boot counts on
- * from it: revisions of the owner and its heartbeat, and the boot clock. */
 static void take_tried(entry_t *e)
 {
-    struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
-    const simba__etcd_kv *kept = simba__etcd_got(&e->txn, 'v');
-    long long owner_mod = 0, beat_mod = 0, since_ms = 0;
-    char text[96] = "";
-
     e->was_tried = true;
     note_sighting(e, simba__etcd_got(&e->txn, 'S')->mod_revision);
-    if (kept->value.length > 0 && kept->value.length < sizeof text) {
-        memcpy(text, kept->value.at, kept->value.length);
-    }
-    e->is_sighting_kept =
-        sscanf(text, "%lld %lld %lld", &owner_mod, &beat_mod, &since_ms) == 3 &&
-        owner_mod == seen->owner_mod && beat_mod == seen->beat_mod &&
-        since_ms > 0 && since_ms <= seen->since_ms;
-    if (e->is_sighting_kept) {
-        seen->since_ms = since_ms;
-    }
+    e->is_sighting_kept = simba__etcd_sighting_read(
+        &mutex_of(e)->sighting, simba__etcd_got(&e->txn, 'v'));
     decide(e);
 }
 
@@ -645,22 +592,14 @@ static void take_kept(entry_t *e)
 
 static void send_sighting(entry_t *e)
 {
-    const struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
-    char value[96];
+    char value[SIMBA__ETCD_SIGHTING];
 
-    snprintf(value, sizeof value, "%lld %lld %lld", (long long)seen->owner_mod,
-             (long long)seen->beat_mod, (long long)seen->since_ms);
+    simba__etcd_sighting_write(&mutex_of(e)->sighting, value);
     simba__etcd_do_put(begin(e), THEN, 'v', value);
     send(e, take_kept);
 }
 
 /* --- deciding ------------------------------------------------------------ */
-
-static void take_eviction(entry_t *e)
-{
-    e->free_ms = 0;
-    send_look(e);
-}
 
 /* The first in the queue has left the mutex free for the time of an offer: its
  * key is removed, and it begins anew if it lives. */
@@ -671,7 +610,7 @@ static void send_eviction(entry_t *e)
     simba__etcd_if(txn, 'o', SIMBA__ETCD_CREATE, 0);
     simba__etcd_if(txn, 'p', SIMBA__ETCD_CREATE, e->before_create);
     simba__etcd_do_delete(txn, 'p');
-    send(e, take_eviction);
+    send(e, send_look);
 }
 
 /* By what was seen last: take it, join the queue, wait, or be refused. */
@@ -682,7 +621,8 @@ static void decide(entry_t *e)
     bool is_next =
         is_queued ? e->base.is_head : e->waiting_mod == 0 || e->is_queue_empty;
 
-    if (!e->is_second || e->owner.is_there || !e->watch_owner.is_sure) {
+    if (!e->is_second || e->owner.is_there ||
+        !e->watches[SIMBA__ETCD_OWNER].is_sure) {
         e->free_ms = 0;
     } else if (e->free_ms == 0) {
         e->free_ms = now_ms;
@@ -693,7 +633,7 @@ static void decide(entry_t *e)
         send_eviction(e);
     } else if (is_queued) {
         settle(e, silent_ms <= 0    ? SIMBA__OFFER_MS
-                  : e->base.is_head ? silent_ms - MARGIN_MS
+                  : e->base.is_head ? silent_ms - SIMBA__ETCD_MARGIN_MS
                                     : e->base.lease_ms);
     } else if (e->base.acquire != NULL && e->base.acquire->join) {
         send_join(e);
@@ -708,27 +648,27 @@ static void decide(entry_t *e)
 
 /* --- steps --------------------------------------------------------------- */
 
+static entry_t *begin_step(simba_entry *entry)
+{
+    of(entry)->rounds = 0;
+    of(entry)->is_full = false;
+    return of(entry);
+}
+
 void simba__etcd_entry_put(simba_entry *entry)
 {
-    entry_t *e = of(entry);
+    entry_t *e = begin_step(entry);
 
-    e->rounds = 0;
-    e->was_tried = e->is_sighting_kept = e->is_queue_empty = e->is_full = false;
+    e->was_tried = e->is_sighting_kept = e->is_queue_empty = false;
     e->waiting_mod = 0;
     e->owner = (struct simba__etcd_owner){0};
-    if (e->txn.create != 0) { /* waits, as far as we know, but was in doubt */
-        send_look(e);
-    } else {
-        send_grant(e);
-    }
+    (e->txn.create != 0 ? send_look : send_grant)(e); /* it may wait already */
 }
 
 void simba__etcd_entry_look(simba_entry *entry)
 {
-    entry_t *e = of(entry);
+    entry_t *e = begin_step(entry);
 
-    e->rounds = 0;
-    e->is_full = false;
     if (e->is_owner) {
         send_refresh(e);
         return;
@@ -758,10 +698,11 @@ static void do_tombstone(entry_t *e, int branch)
     }
 }
 
-static void take_freed(entry_t *e)
+/* As an owner it may have been written otherwise, or broken. */
+static void take_removed(entry_t *e)
 {
-    if (!e->txn.reply.succeeded && is_mine(e, &e->owner)) {
-        e->mine = e->owner; /* it was written otherwise, or broken */
+    if (is_mine(e, &e->owner)) {
+        e->mine = e->owner;
         send_free(e);
     } else {
         stands(e, SIMBA_STANDS_NOWHERE);
@@ -773,23 +714,14 @@ static void send_free(entry_t *e)
     struct simba__etcd_transaction *txn = begin(e);
     char value[SIMBA__ETCD_KEY_SIZE];
 
+    e->owner = (struct simba__etcd_owner){0};
     simba__etcd_owner_write(&e->mine, value);
     simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
     simba__etcd_do_delete(txn, 'o');
     do_tombstone(e, THEN);
     do_tombstone(e, ELSE);
     simba__etcd_do_get(txn, ELSE, "o");
-    send(e, take_freed);
-}
-
-static void take_removed(entry_t *e)
-{
-    if (is_mine(e, &e->owner)) {
-        e->mine = e->owner;
-        send_free(e);
-    } else {
-        stands(e, SIMBA_STANDS_NOWHERE);
-    }
+    send(e, take_removed);
 }
 
 /* Of an owner by what it wrote; of a waiter, or of one that may be anything
@@ -803,7 +735,7 @@ static void send_remove(entry_t *e)
         return;
     }
     begin(e);
-    if (txn->create != 0) { /* else its number may be another's meanwhile */
+    if (txn->create != 0) {
         simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, txn->create);
     }
     if (txn->waiter != 0) {
@@ -818,9 +750,7 @@ static void send_remove(entry_t *e)
 
 void simba__etcd_entry_remove(simba_entry *entry)
 {
-    of(entry)->rounds = 0;
-    of(entry)->is_full = false;
-    clear_watches(of(entry));
+    clear_watches(begin_step(entry));
     send_remove(of(entry));
 }
 
@@ -871,76 +801,4 @@ static void send_full(entry_t *e)
         simba__etcd_do_get(begin(e), THEN, "oq");
         send(e, take_full);
     }
-}
-
-/* --- renewing ------------------------------------------------------------ */
-
-/* Those whose key has changed are not ours any more; if there are any, the
- * others were not tried. */
-static void on_renewed(struct simba__rpc *rpc,
-                       int status,
-                       const simba_error *error)
-{
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, renewal.rpc);
-    simba__etcd_txn_reply *reply = &self->renewal.reply;
-    bool is_done = status == SIMBA_OK && reply->succeeded;
-    char value[SIMBA__ETCD_KEY_SIZE];
-
-    if (status == SIMBA_OK && !is_done &&
-        simba__etcd_next_kv(reply).create_revision != self->create) {
-        simba__etcd_session_end(self, "its lease has ended");
-        return;
-    }
-    for (int i = 0; i < self->base.renewing_count; i++) {
-        entry_t *e = of(self->base.renewing[i]);
-        bool is_taken = false;
-
-        if (is_done) {
-            e->since_ms = self->renewal_sent_ms;
-        } else if (status == SIMBA_OK) {
-            simba__etcd_kv kv = simba__etcd_next_kv(reply);
-
-            simba__etcd_owner_write(&e->mine, value);
-            is_taken = kv.value.length != strlen(value) ||
-                       memcmp(kv.value.at, value, kv.value.length) != 0;
-        }
-        simba_entry_renewed(&e->base,
-                            status != SIMBA_OK    ? status
-                            : is_done || is_taken ? SIMBA_OK
-                                                  : SIMBA_EBUSY,
-                            error, !is_taken);
-    }
-    simba_session_renewed(&self->base);
-}
-
-/* One write of the session's heartbeat, on the condition that all these keys
- * are as we wrote them. */
-void simba__etcd_entry_renew(simba_session_store *store,
-                             simba_entry *const *entries,
-                             int count)
-{
-    struct simba__etcd *self = SIMBA__ETCD(store);
-    struct simba__etcd_transaction *txn = &self->renewal;
-    const simba_request *first = entries[0]->renewal;
-    char value[SIMBA__ETCD_KEY_SIZE];
-
-    self->renewal_sent_ms = simba_loop_now_ms();
-    txn->self = self;
-    simba__etcd_begin(txn);
-    snprintf(value, sizeof value, "%lld", (long long)self->renewal_sent_ms);
-    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create);
-    simba__etcd_do_put(txn, THEN, 's', value);
-    simba__etcd_do_get(txn, ELSE, "s");
-    for (int i = 0; i < count; i++) {
-        txn->mutex = simba_session_mutex_name(entries[i]->mutex);
-        txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        simba__etcd_owner_write(&of(entries[i])->mine, value);
-        simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
-        simba__etcd_do_get(txn, ELSE, "o");
-        if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
-            first = entries[i]->renewal;
-        }
-    }
-    simba__etcd_submit(txn, first, 0, on_renewed);
 }

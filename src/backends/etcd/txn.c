@@ -127,6 +127,17 @@ simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner)
                : simba_owner_none();
 }
 
+/* S4: above every token that was ever granted, as far as the clocks of those
+ * who are granted did not go back over a restore. */
+uint64_t simba__etcd_next_token(uint64_t last, const simba_request *request)
+{
+    uint64_t token = (uint64_t)simba__etcd_wall_us();
+    uint64_t above = request == NULL ? 0 : request->token_above;
+
+    above = above > last ? above : last;
+    return token > above ? token : above + 1;
+}
+
 uint64_t simba__etcd_token_read(const simba__etcd_kv *kv)
 {
     char digits[17] = "";

@@ -1,0 +1,254 @@
+/* The mutexes and entries of a session store, and attempts that are over. */
+#define _GNU_SOURCE
+#include "kit/session_entries.h"
+
+#include "core/mutex_model.h"
+#include "util/container.h"
+#include "util/hash.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- mutexes ------------------------------------------------------------- */
+
+struct simba_session_table {
+    struct simba__hash by_name;
+};
+
+/* A mutex is an author's struct of any size; its link stands before it. */
+struct linked_mutex {
+    struct simba__hash_link by_name; /* first */
+    _Alignas(max_align_t) simba_session_mutex mutex;
+};
+
+static simba_session_mutex *of_link(const struct simba__hash_link *link)
+{
+    return link == NULL ? NULL : &((struct linked_mutex *)link)->mutex;
+}
+
+static struct simba__hash_link *to_link(const simba_session_mutex *mutex)
+{
+    return &container_of(mutex, struct linked_mutex, mutex)->by_name;
+}
+
+const char *simba_session_mutex_name(const simba_session_mutex *mutex)
+{
+    return to_link(mutex)->key;
+}
+
+simba_session_mutex *simba_session_mutex_get(simba_session_store *self,
+                                             const char *name,
+                                             bool is_wanted)
+{
+    size_t size = offsetof(struct linked_mutex, mutex) + self->ops->mutex_size;
+    struct simba__hash_link *link;
+
+    assert(self->ops->mutex_size >= sizeof(simba_session_mutex));
+    if (self->mutexes == NULL) {
+        self->mutexes = calloc(1, sizeof *self->mutexes);
+    }
+    if (self->mutexes == NULL) {
+        return NULL;
+    }
+    link = simba__hash_find(&self->mutexes->by_name, name);
+    if (link == NULL && is_wanted) {
+        link = simba__hash_new(&self->mutexes->by_name, size, name);
+        if (link != NULL) {
+            of_link(link)->store = self;
+        }
+    }
+    return of_link(link);
+}
+
+simba_session_mutex *simba_session_mutex_next(const simba_session_store *self,
+                                              const simba_session_mutex *mutex)
+{
+    return self->mutexes == NULL ? NULL
+                                 : of_link(simba__hash_next(
+                                       &self->mutexes->by_name,
+                                       mutex == NULL ? NULL : to_link(mutex)));
+}
+
+void simba_session_mutex_tidy(simba_session_store *self,
+                              simba_session_mutex *mutex)
+{
+    if (mutex->entries == NULL && !mutex->is_observed && mutex->holds == 0) {
+        struct simba__hash_link *link = to_link(mutex);
+
+        simba__hash_remove(&self->mutexes->by_name, link);
+        free(link);
+    }
+}
+
+/* --- entries ------------------------------------------------------------- */
+
+simba_entry *simba__session_find(const simba_session_mutex *mutex,
+                                 simba_attempt attempt)
+{
+    simba_entry *entry = mutex == NULL ? NULL : mutex->entries;
+
+    while (entry != NULL && !simba__attempt_equal(entry->attempt, attempt)) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+/* NULL: no memory. */
+simba_entry *simba__session_entry(simba_session_store *self,
+                                  const simba_request *request)
+{
+    simba_session_mutex *mutex =
+        simba_session_mutex_get(self, request->mutex, true);
+    simba_entry *entry = simba__session_find(mutex, request->attempt), **last;
+
+    if (mutex == NULL || entry != NULL) {
+        return entry;
+    }
+    assert(self->ops->entry_size >= sizeof *entry);
+    entry = calloc(1, self->ops->entry_size);
+    if (entry == NULL) {
+        simba_session_mutex_tidy(self, mutex);
+        return NULL;
+    }
+    entry->store = self;
+    entry->mutex = mutex;
+    entry->references = 1;
+    entry->attempt = request->attempt;
+    snprintf(entry->id, sizeof entry->id, "%s", request->id);
+    for (last = &mutex->entries; *last != NULL; last = &(*last)->next) {
+    }
+    *last = entry;
+    self->entry_count++;
+    return entry;
+}
+
+void simba_entry_hold(simba_entry *entry)
+{
+    entry->references++;
+}
+
+void simba_entry_drop(simba_entry *entry)
+{
+    assert(entry->references > 0);
+    if (--entry->references == 0) {
+        assert(entry->mutex == NULL);
+        free(entry);
+    }
+}
+
+void simba__session_forget(simba_entry *entry)
+{
+    simba_session_store *self = entry->store;
+    simba_session_mutex *mutex = entry->mutex;
+    simba_entry **at;
+
+    assert(mutex != NULL && entry->acquire == NULL && entry->release == NULL &&
+           entry->renewal == NULL);
+    if (self->ops->forget != NULL) {
+        self->ops->forget(entry);
+    }
+    for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
+    }
+    *at = entry->next;
+    if (mutex->looker == entry) {
+        mutex->looker = NULL;
+    }
+    entry->mutex = NULL;
+    self->entry_count--;
+    simba_timer_clear(self->base.loop, &entry->deadline);
+    simba_session_mutex_tidy(self, mutex);
+    simba_entry_drop(entry);
+}
+
+/* The function may complete requests, and who hears the reply may come with the
+ * next one: so first all entries are taken hold of, then it is called for each.
+ * Without memory for that, the deadlines of the requests will do. */
+void simba__session_each(simba_session_store *self,
+                         simba_session_mutex *mutex,
+                         void (*each)(simba_entry *entry))
+{
+    simba_entry **all =
+        calloc((size_t)self->entry_count + 1, sizeof(simba_entry *));
+    simba_session_mutex *from =
+        mutex == NULL ? simba_session_mutex_next(self, NULL) : mutex;
+    int count = 0;
+
+    while (all != NULL && from != NULL) {
+        for (simba_entry *e = from->entries; e != NULL; e = e->next) {
+            assert(count < self->entry_count);
+            simba_entry_hold(e);
+            all[count++] = e;
+        }
+        from = mutex != NULL ? NULL : simba_session_mutex_next(self, from);
+    }
+    for (int i = 0; i < count; i++) {
+        if (all[i]->mutex != NULL) {
+            each(all[i]);
+        }
+        simba_entry_drop(all[i]);
+    }
+    free(all);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+/* Of attempts that this process has undone itself: no other can bring them. */
+struct simba_session_tombstone {
+    struct simba_session_tombstone *next;
+    simba_attempt attempt;
+    int64_t until_ms;
+};
+
+bool simba__session_is_entombed(simba_session_store *self,
+                                simba_attempt attempt)
+{
+    struct simba_session_tombstone **at = &self->tombstones, *tombstone;
+    int64_t now_ms = simba_loop_now_ms();
+    bool is_found = false;
+
+    while ((tombstone = *at) != NULL) {
+        if (tombstone->until_ms < now_ms) {
+            *at = tombstone->next;
+            free(tombstone);
+            continue;
+        }
+        is_found |= simba__attempt_equal(tombstone->attempt, attempt);
+        at = &tombstone->next;
+    }
+    return is_found;
+}
+
+void simba__session_entomb(simba_session_store *self,
+                           const simba_request *request)
+{
+    struct simba_session_tombstone *tombstone =
+        request->kind == SIMBA_RELEASE && request->tombstone_ms > 0
+            ? malloc(sizeof *tombstone)
+            : NULL;
+
+    if (tombstone != NULL) {
+        *tombstone = (struct simba_session_tombstone){
+            .next = self->tombstones,
+            .attempt = request->attempt,
+            .until_ms = simba_loop_now_ms() + request->tombstone_ms};
+        self->tombstones = tombstone;
+    }
+}
+
+/* --- the end ------------------------------------------------------------- */
+
+void simba__session_entries_fini(simba_session_store *self)
+{
+    struct simba_session_tombstone *tombstone;
+
+    while ((tombstone = self->tombstones) != NULL) {
+        self->tombstones = tombstone->next;
+        free(tombstone);
+    }
+    if (self->mutexes != NULL) {
+        simba__hash_fini(&self->mutexes->by_name);
+        free(self->mutexes);
+        self->mutexes = NULL;
+    }
+}

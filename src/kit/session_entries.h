@@ -1,0 +1,29 @@
+/* What session_store.c keeps its mutexes and entries by. Inside the loop. */
+#ifndef SIMBA_KIT_SESSION_ENTRIES_H
+#define SIMBA_KIT_SESSION_ENTRIES_H
+
+#include <simba/sys/session_store.h>
+
+/** The entry of this attempt; NULL: there is none, or no mutex. */
+simba_entry *simba__session_find(const simba_session_mutex *mutex,
+                                 simba_attempt attempt);
+/** The same, made if it is not there; NULL: no memory. */
+simba_entry *simba__session_entry(simba_session_store *self,
+                                  const simba_request *request);
+void simba__session_forget(simba_entry *entry);
+
+/** Call this for all entries of a mutex, or with NULL of all mutexes. */
+void simba__session_each(simba_session_store *self,
+                         simba_session_mutex *mutex,
+                         void (*each)(simba_entry *entry));
+
+/** Attempts that this process has undone itself. */
+bool simba__session_is_entombed(simba_session_store *self,
+                                simba_attempt attempt);
+void simba__session_entomb(simba_session_store *self,
+                           const simba_request *request);
+
+/** Frees the table of mutexes, which is empty, and the tombstones. */
+void simba__session_entries_fini(simba_session_store *self);
+
+#endif
