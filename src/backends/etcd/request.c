@@ -1,5 +1,4 @@
-/* Acquire, look, remove and renew: which transaction is sent, and what follows
- * from its reply.
+/* Acquire, look and remove: which transaction is sent, and what then follows.
  *
  * Ownership rests on writes that a quorum agrees to, and on the boot clock of
  * who waits: a lease of etcd only clears away waiters whose process is gone. An
@@ -28,7 +27,7 @@
 
 enum {
     ROUNDS_MOST = 24, /* transactions for one step */
-    REMOVE_MS = 5000, /* for a key that nobody asked to be removed */
+    REMOVE_MS = 5000, /* of a removal that nobody asked for */
     NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
     NO_SPACE = 8,     /* and for a quota that is full */
 };
@@ -175,11 +174,6 @@ static void send(entry_t *e, void (*taken)(entry_t *e))
 static void note_sighting(entry_t *e, int64_t beat_mod)
 {
     simba__etcd_sighting_note(&mutex_of(e)->sighting, &e->owner, beat_mod);
-}
-
-static int64_t silent_in_ms(const entry_t *e)
-{
-    return simba__etcd_silent_in_ms(&mutex_of(e)->sighting, &e->owner);
 }
 
 /* --- granting ------------------------------------------------------------ */
@@ -616,7 +610,9 @@ static void send_eviction(entry_t *e)
 /* By what was seen last: take it, join the queue, wait, or be refused. */
 static void decide(entry_t *e)
 {
-    int64_t now_ms = simba_loop_now_ms(), silent_ms = silent_in_ms(e);
+    int64_t now_ms = simba_loop_now_ms();
+    int64_t silent_ms =
+        simba__etcd_silent_in_ms(&mutex_of(e)->sighting, &e->owner);
     bool is_queued = e->txn.create != 0;
     bool is_next =
         is_queued ? e->base.is_head : e->waiting_mod == 0 || e->is_queue_empty;
