@@ -404,7 +404,7 @@ static void check_connected(simba_connection *conn)
     }
 }
 
-static void on_found(void *self, struct addrinfo *list, const char *why)
+static void on_found(void *self, struct addrinfo *list, int problem)
 {
     simba_connection *conn = self;
 
@@ -412,7 +412,9 @@ static void on_found(void *self, struct addrinfo *list, const char *why)
     conn->lookup = NULL;
     conn->found = conn->trying = list;
     if (list == NULL) {
-        simba_connection_break(conn, SIMBA_EUNAVAIL, 0, "%s", why);
+        simba_connection_break(conn, SIMBA_EUNAVAIL,
+                               simba__lookup_native(problem), "%s",
+                               gai_strerror(problem));
     } else {
         try_next_address(conn);
     }

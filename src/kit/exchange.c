@@ -255,6 +255,18 @@ void simba__exchanges_break(simba_connection *conn)
         }
     }
     fail_sent(conn);
+    if (conn->config.fails_unsent &&
+        conn->failures >= conn->config.host_count) {
+        size_t count = 0;
+
+        for (simba_exchange *e = conn->unsent.first; e != NULL; e = e->next) {
+            count++;
+        }
+        /* What is submitted from within is for the next try. */
+        for (; count > 0 && conn->unsent.first != NULL; count--) {
+            fail(conn->unsent.first, false, &conn->why);
+        }
+    }
 }
 
 void simba__exchanges_fail_refused(simba_connection *conn)

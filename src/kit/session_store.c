@@ -683,6 +683,24 @@ void simba_session_ready(simba_session_store *self)
     send_renewals(self);
 }
 
+static void fail_unsent(simba_entry *entry)
+{
+    simba_error error;
+
+    if (entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT &&
+        entry->acquire != NULL) {
+        int status = entry->store->ops->unready(entry->store, &error);
+
+        simba__deadline_complete(&entry->acquire, status, &error);
+        tidy(entry);
+    }
+}
+
+void simba_session_failed(simba_session_store *self)
+{
+    simba__session_each(self, NULL, fail_unsent);
+}
+
 /* If it was to leave, it has left. Its step is the author's to forget. */
 static void lose(simba_entry *entry)
 {

@@ -268,7 +268,7 @@ const char *simba__shim_request_name(enum simba_request_kind kind)
 {
     static const char *const names[] = {"none",   "acquire", "renew", "release",
                                         "leave",  "read",    "list",  "break",
-                                        "doctor", "init",    "reach",  "close"};
+                                        "doctor", "init",    "reach", "close"};
 
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
 }

@@ -264,6 +264,10 @@ typedef struct simba_connection_config {
     /** The server may send without being asked: the loop reads unless a caller
      * that drives awaits a reply. */
     bool has_pushes;
+    /** Nothing is kept for a server that is not there: when each was tried in
+     * vain, what is unsent fails, with the reason. Else it waits for its
+     * deadline. */
+    bool fails_unsent;
     /** MAY be NULL. Ends the message when the server hangs up before it is
      * ready, as in ": does it want TLS?". */
     const char *hang_up_hint;

@@ -199,6 +199,10 @@ SIMBA_API void simba_session_ready(simba_session_store *self);
  * (A connection that was lost is told by the steps that fail with it.) */
 SIMBA_API void simba_session_lost(simba_session_store *self);
 
+/** No session can be made now: those who wait for one, and have had no effect
+ * yet, are told why by unready(). Once it can, wake them: simba_wake(). */
+SIMBA_API void simba_session_failed(simba_session_store *self);
+
 /**
  * A step is done, whichever is under way.
  *

@@ -317,6 +317,11 @@ static bool is_loopback(const struct simba__url *url)
     return true;
 }
 
+static void take_reached(struct admin *admin)
+{
+    finish(admin, SIMBA_OK, NULL);
+}
+
 static void take_status(struct admin *admin)
 {
     const simba__etcd_status_reply *status = &admin->reply.status;
@@ -378,6 +383,9 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
         break;
     case SIMBA_DOCTOR:
         ask(admin, SIMBA__ETCD_STATUS, take_status);
+        break;
+    case SIMBA_REACH:
+        ask(admin, SIMBA__ETCD_STATUS, take_reached);
         break;
     default:
         start_read(admin);

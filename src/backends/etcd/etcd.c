@@ -82,6 +82,8 @@ static void fail_session(struct simba__etcd *self,
     }
     simba_timer_set(self->base.base.loop, &self->beginning,
                     simba__backoff_until(&self->backoff));
+    self->has_failed = true;
+    simba_session_failed(&self->base);
 }
 
 static void on_beat_put(struct simba__rpc *rpc,
@@ -308,15 +310,22 @@ static void on_ready(void *grpc, simba_connection *connection)
     } else if (self->base.entry_count > 0) {
         begin_session(self);
     }
+    if (self->has_failed) { /* those who wait for the server */
+        self->has_failed = false;
+        simba_wake(self->base.base.loop, NULL);
+    }
 }
 
 static void on_down(void *grpc,
                     simba_connection *connection,
                     const simba_error *why)
 {
+    struct simba__etcd *self = container_of(grpc, struct simba__etcd, grpc);
+
     (void)connection;
     (void)why;
-    simba__etcd_watches_lost(container_of(grpc, struct simba__etcd, grpc));
+    self->has_failed = true;
+    simba__etcd_watches_lost(self);
 }
 
 static int connect(struct simba__etcd *self,
@@ -329,6 +338,7 @@ static int connect(struct simba__etcd *self,
                                       .hosts = hosts,
                                       .host_count = url->host_count,
                                       .first_host = SIMBA_CONNECTION_ANY_HOST,
+                                      .fails_unsent = true,
                                       .ready = on_ready,
                                       .down = on_down,
                                       .log = given->log,
@@ -504,7 +514,8 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
-                    SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE,
+                    SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE |
+                    SIMBA_HAS_SERVER,
     .subscription = simba_session_subscription,
     .drive = drive,
     .help = simba__etcd_help,

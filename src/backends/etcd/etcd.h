@@ -249,6 +249,7 @@ struct simba__etcd {
     struct simba__grpc grpc;
     simba__tls_context *tls_context; /* NULL: no TLS */
     bool is_closing;
+    bool has_failed;                     /* since the connection was there */
     char clock_id[SIMBA__ETCD_CLOCK_ID]; /* by which sightings count */
 
     /* The session. */
