@@ -753,6 +753,10 @@ void simba_session_fini(simba_session_store *self)
         simba_entry_drop(entry);
     }
     while ((mutex = simba_session_mutex_next(self, NULL)) != NULL) {
+        if (mutex->is_observed && self->ops->observe != NULL) {
+            mutex->is_observed = false;
+            self->ops->observe(mutex);
+        }
         mutex->is_observed = false;
         mutex->holds = 0;
         simba_session_mutex_tidy(self, mutex);
