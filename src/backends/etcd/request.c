@@ -364,16 +364,23 @@ static void send_grant(entry_t *e)
  * never used before would fill the server's index until it is compacted. */
 static unsigned free_number(const entry_t *e)
 {
-    for (unsigned number = e->txn.waiter + 1;; number++) {
-        bool is_used = false;
+    unsigned number = e->txn.waiter + 1, most = number + 1;
+    bool *used;
 
-        for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
-            is_used |= of(o)->txn.waiter == number;
-        }
-        if (!is_used) {
-            return number;
+    for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
+        most++;
+    }
+    used = calloc(most, sizeof *used);
+    for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
+        if (used != NULL && of(o)->txn.waiter < most) {
+            used[of(o)->txn.waiter] = true;
         }
     }
+    while (used != NULL && used[number]) {
+        number++;
+    }
+    free(used);
+    return number;
 }
 
 static void send_join(entry_t *e);
