@@ -29,6 +29,7 @@ enum {
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
+static void let_next_come(simba_session_mutex *mutex);
 static void arm(simba_entry *entry);
 
 static bool is_idle(const simba_entry *entry)
@@ -131,6 +132,7 @@ static void has_left(simba_entry *entry, int status, const simba_error *error)
     simba__deadline_complete(&entry->release, status, error);
     wake_next(entry->store, mutex);
     tidy(entry);
+    let_next_come(mutex);
     mutex->holds--;
     simba_session_mutex_tidy(entry->store, mutex);
 }
@@ -218,6 +220,37 @@ static void start(simba_entry *entry, enum simba_entry_step step)
     }
 }
 
+/* Has it asked for a position, and has no key yet? */
+static bool is_coming(const simba_entry *entry)
+{
+    return entry->acquire != NULL && entry->acquire->join &&
+           entry->state != SIMBA_KEY_PRESENT && !entry->is_leaving;
+}
+
+/* S11: a server may carry out in any order what is sent side by side. So those
+ * of one process that come for a mutex put their keys one after the other. */
+static bool is_next_to_come(const simba_entry *entry)
+{
+    const simba_entry *e = entry->mutex->entries;
+
+    while (e != entry && !is_coming(e)) {
+        e = e->next;
+    }
+    return e == entry;
+}
+
+static void let_next_come(simba_session_mutex *mutex)
+{
+    simba_entry *e = mutex->entries;
+
+    while (e != NULL && !is_coming(e)) {
+        e = e->next;
+    }
+    if (e != NULL) {
+        go(e);
+    }
+}
+
 /* Goes on, if there is something to do and nothing under way. */
 static void go(simba_entry *entry)
 {
@@ -234,6 +267,8 @@ static void go(simba_entry *entry)
         start(entry, SIMBA_STEP_REMOVE);
     } else if (entry->acquire == NULL) {
         /* nothing is asked */
+    } else if (is_coming(entry) && !is_next_to_come(entry)) {
+        /* let_next_come() comes back to it */
     } else if (++entry->rounds > ROUNDS_MOST) {
         complete(entry, &entry->acquire, SIMBA_EUNAVAIL,
                  "its key vanishes again and again");
@@ -351,6 +386,7 @@ void simba_entry_done(simba_entry *entry,
     if (was_looker) {
         end_look(entry, mutex);
     }
+    let_next_come(mutex);
     mutex->holds--;
     simba_session_mutex_tidy(entry->store, mutex);
     simba_entry_drop(entry);
@@ -492,9 +528,12 @@ static void on_deadline(simba_timer *timer)
     bool is_unsent = entry->step == SIMBA_STEP_NONE &&
                      entry->state == SIMBA_KEY_ABSENT; /* had no effect */
     const char *name = entry->store->ops->name;
+    simba_session_store *self = entry->store;
+    simba_session_mutex *mutex = entry->mutex;
     simba_error error;
 
     simba_entry_hold(entry);
+    mutex->holds++;
     if (is_unsent && acquire_until_ms(entry) <= simba_loop_now_ms()) {
         int status = entry->store->ops->unready(entry->store, &error);
 
@@ -514,6 +553,9 @@ static void on_deadline(simba_timer *timer)
     if (entry->mutex != NULL) {
         arm(entry);
     }
+    let_next_come(mutex);
+    mutex->holds--;
+    simba_session_mutex_tidy(self, mutex);
     simba_entry_drop(entry);
 }
 
