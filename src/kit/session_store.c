@@ -29,7 +29,7 @@ enum {
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
-static void let_next_come(simba_session_mutex *mutex);
+static void let_next_come(const simba_session_mutex *mutex);
 static void arm(simba_entry *entry);
 
 static bool is_idle(const simba_entry *entry)
@@ -229,25 +229,22 @@ static bool is_coming(const simba_entry *entry)
 
 /* S11: a server may carry out in any order what is sent side by side. So those
  * of one process that come for a mutex put their keys one after the other. */
-static bool is_next_to_come(const simba_entry *entry)
+static simba_entry *next_to_come(const simba_session_mutex *mutex)
 {
-    const simba_entry *e = entry->mutex->entries;
+    simba_entry *entry = mutex->entries;
 
-    while (e != entry && !is_coming(e)) {
-        e = e->next;
+    while (entry != NULL && !is_coming(entry)) {
+        entry = entry->next;
     }
-    return e == entry;
+    return entry;
 }
 
-static void let_next_come(simba_session_mutex *mutex)
+static void let_next_come(const simba_session_mutex *mutex)
 {
-    simba_entry *e = mutex->entries;
+    simba_entry *next = next_to_come(mutex);
 
-    while (e != NULL && !is_coming(e)) {
-        e = e->next;
-    }
-    if (e != NULL) {
-        go(e);
+    if (next != NULL) {
+        go(next);
     }
 }
 
@@ -267,7 +264,7 @@ static void go(simba_entry *entry)
         start(entry, SIMBA_STEP_REMOVE);
     } else if (entry->acquire == NULL) {
         /* nothing is asked */
-    } else if (is_coming(entry) && !is_next_to_come(entry)) {
+    } else if (is_coming(entry) && next_to_come(entry->mutex) != entry) {
         /* let_next_come() comes back to it */
     } else if (++entry->rounds > ROUNDS_MOST) {
         complete(entry, &entry->acquire, SIMBA_EUNAVAIL,

@@ -80,24 +80,20 @@ static bool drain_tls(struct simba__redis_connection *conn)
     char bytes[4096];
     size_t count;
 
-    while ((count = simba__tls_filter.drain(conn->tls, bytes, sizeof bytes)) >
-           0) {
-        if (!simba__redis_buffer_add(&conn->wire, bytes, count)) {
-            return false;
-        }
-    }
-    return true;
+    do {
+        count = simba__tls_filter.drain(conn->tls, bytes, sizeof bytes);
+    } while (count > 0 && simba__redis_buffer_add(&conn->wire, bytes, count));
+    return count == 0;
 }
 
 static bool write_tls(struct simba__redis_connection *conn)
 {
-    if (conn->plain.length > 0 &&
-        !simba__tls_filter.write(conn->tls, conn->plain.bytes,
-                                 conn->plain.length)) {
-        return false;
-    }
+    size_t length = conn->plain.length;
+
     conn->plain.length = 0;
-    return drain_tls(conn);
+    return (length == 0 ||
+            simba__tls_filter.write(conn->tls, conn->plain.bytes, length)) &&
+           drain_tls(conn);
 }
 
 static void flush(struct simba__redis_connection *conn)
@@ -211,9 +207,7 @@ static void drop_socket(struct simba__redis_connection *conn)
         close(conn->io.fd);
         conn->io.fd = -1;
     }
-    if (conn->tls != NULL) {
-        simba__tls_filter.close(conn->tls);
-    }
+    simba__tls_filter.close(conn->tls); /* or nothing */
     conn->tls = NULL;
     redisReaderFree(conn->reader);
     conn->reader = NULL;
