@@ -13,6 +13,7 @@
 enum {
     FIRST_MS = 2500, /* without an answer for so long, from the start */
     CALL_MS = 3000,  /* of calls that nobody asked for */
+    FRESH_MS = 2000, /* for how long one look is good for all */
     TTL_LEAST_S = 5, /* of the session's lease */
 };
 
@@ -449,6 +450,7 @@ static int open_store(const simba_backend_config *config,
         self->base.base.loop = config->loop;
         self->base.ops = &session_ops;
         self->base.first_ms = FIRST_MS;
+        self->base.fresh_ms = FRESH_MS;
         self->log = (struct simba__log){config->log, config->log_user, "etcd"};
         self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
         self->beginning.fire = on_beginning;

@@ -103,6 +103,9 @@ struct simba__etcd_transaction {
 void simba__etcd_key(const struct simba__etcd_transaction *txn,
                      char letter,
                      char key[SIMBA__ETCD_KEY_SIZE]);
+/** For the key of a waiter: a number that no other of its mutex has, above the
+ * one it had. */
+unsigned simba__etcd_free_number(const simba_entry *entry);
 void simba__etcd_begin(struct simba__etcd_transaction *txn);
 void simba__etcd_if(struct simba__etcd_transaction *txn,
                     char letter,
@@ -234,10 +237,12 @@ struct simba__etcd_entry {
 
     /* As a waiter. */
     char *before;          /* the key of the one before it, or NULL */
-    int64_t before_create; /* and its create revision */
-    bool is_second;        /* the one before is the first */
-    int64_t free_ms;       /* since when the mutex is free; 0: it is not */
-    simba_timer evicting;  /* when the first has had its time */
+    int64_t before_create; /* its create revision, and whose it is */
+    simba_attempt before_attempt;
+    bool is_before_gone;  /* since the last look */
+    bool is_second;       /* the one before is the first */
+    int64_t free_ms;      /* since when the mutex is free; 0: it is not */
+    simba_timer evicting; /* when the first has had its time */
     struct simba__etcd_watched watches[SIMBA__ETCD_WATCHES];
     bool is_settling; /* waits for its watches to be sure, then looks */
 };

@@ -360,29 +360,6 @@ static void send_grant(entry_t *e)
 
 /* --- waiting ------------------------------------------------------------- */
 
-/* Numbers of waiter keys are used again when they are free: names that were
- * never used before would fill the server's index until it is compacted. */
-static unsigned free_number(const entry_t *e)
-{
-    unsigned number = e->txn.waiter + 1, most = number + 1;
-    bool *used;
-
-    for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
-        most++;
-    }
-    used = calloc(most, sizeof *used);
-    for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
-        if (used != NULL && of(o)->txn.waiter < most) {
-            used[of(o)->txn.waiter] = true;
-        }
-    }
-    while (used != NULL && used[number]) {
-        number++;
-    }
-    free(used);
-    return number;
-}
-
 static void send_join(entry_t *e);
 
 static void take_join(entry_t *e)
@@ -399,7 +376,7 @@ static void take_join(entry_t *e)
         e->txn.create = waiter->create_revision;
         send_look(e);
     } else { /* one that came late has our number */
-        e->txn.waiter = free_number(e);
+        e->txn.waiter = simba__etcd_free_number(&e->base);
         send_join(e);
     }
 }
@@ -415,7 +392,8 @@ static void send_join(entry_t *e)
 
     memcpy(waiter.id, e->base.id, sizeof waiter.id);
     simba__etcd_owner_write(&waiter, value);
-    txn->waiter = txn->waiter != 0 ? txn->waiter : free_number(e);
+    txn->waiter =
+        txn->waiter != 0 ? txn->waiter : simba__etcd_free_number(&e->base);
     simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, 0);
     if_alive(e);
     simba__etcd_do_put(txn, THEN, 'q', value);
@@ -438,6 +416,7 @@ static bool take_order(entry_t *e)
     e->base.is_head = !simba__etcd_next(order, &before);
     e->is_second = !e->base.is_head && !simba__etcd_next(order, &first);
     e->before_create = before.create_revision;
+    e->before_attempt = simba__etcd_owner_read(&before).attempt;
     e->base.position = (uint64_t)e->txn.create;
     free(e->before);
     e->before =
@@ -445,12 +424,24 @@ static bool take_order(entry_t *e)
     return e->base.is_head || e->before != NULL;
 }
 
-static void take_look(entry_t *e)
+/* A key of a living session that is not the first stays, and who goes from
+ * before it is told. The foremost of this process looks for itself. */
+static bool is_confirmed(const simba_entry *entry, void *foremost)
 {
-    if (!take_order(e)) {
-        stands(e, SIMBA_STANDS_VANISHED);
-        return;
+    return entry != foremost && !entry->is_head &&
+           ((const entry_t *)entry)->watches[SIMBA__ETCD_BEFORE].is_sure;
+}
+
+/* It is in the queue, and knows where. */
+static void take_owner(entry_t *e)
+{
+    simba_entry *foremost = e->base.mutex->entries;
+
+    while (of(foremost)->txn.create == 0) { /* ours is not 0 */
+        foremost = foremost->next;
     }
+    simba_session_confirm(e->base.mutex, is_confirmed, foremost);
+    e->base.is_unwatched = e->is_before_gone;
     if (e->owner.is_there) {
         note_sighting(e, (int64_t)e->owner.session == e->txn.session
                              ? simba__etcd_got(&e->txn, 'S')->mod_revision
@@ -459,15 +450,57 @@ static void take_look(entry_t *e)
     decide(e);
 }
 
-/* Who goes from before us while this is under way makes us look again. */
+static void take_look(entry_t *e)
+{
+    if (take_order(e)) {
+        take_owner(e);
+    } else {
+        stands(e, SIMBA_STANDS_VANISHED);
+    }
+}
+
+/* By the whole queue, which a server reads from end to end. Who goes from
+ * before us while this is under way makes us look again. */
 static void send_look(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
 
-    e->base.is_unwatched = false;
+    e->base.is_unwatched = e->is_before_gone = false;
     txn->session = (int64_t)e->owner.session;
     simba__etcd_do_get(txn, THEN, "RsoS");
     send(e, take_look);
+}
+
+/* Who was granted stood first, and nobody comes before those who wait. */
+static void take_glance(entry_t *e)
+{
+    if (simba__etcd_got(&e->txn, 'q')->create_revision != e->txn.create) {
+        stands(e, SIMBA_STANDS_VANISHED);
+    } else if (e->before == NULL ||
+               e->before_create ==
+                   simba__etcd_got(&e->txn, 'p')->create_revision) {
+        take_owner(e);
+    } else if (e->owner.is_there &&
+               simba__attempt_equal(e->owner.attempt, e->before_attempt)) {
+        e->base.is_head = true;
+        e->is_second = false;
+        free(e->before);
+        e->before = NULL;
+        take_owner(e);
+    } else {
+        send_look(e);
+    }
+}
+
+/* By the keys that matter to us alone. */
+static void send_glance(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    e->base.is_unwatched = e->is_before_gone = false;
+    txn->session = (int64_t)e->owner.session;
+    simba__etcd_do_get(txn, THEN, e->before == NULL ? "qsoS" : "qpsoS");
+    send(e, take_glance);
 }
 
 /* All watches that it needs are confirmed: a look now misses nothing. */
@@ -488,7 +521,7 @@ static void on_sure(entry_t *e)
         wake(e);
     } else if (is_watching(e)) {
         e->is_settling = false;
-        send_look(e);
+        send_glance(e);
         simba_entry_drop(&e->base);
     }
 }
@@ -526,7 +559,7 @@ static void on_change(struct simba__etcd_watched *watch,
     } else if (watch == &e->watches[SIMBA__ETCD_OWNER]) {
         on_owner(e, is_gone);
     } else if (is_gone) {
-        e->base.is_unwatched = true;
+        e->base.is_unwatched = e->is_before_gone = true;
         wake(e);
     }
 }
@@ -676,13 +709,15 @@ void simba__etcd_entry_look(simba_entry *entry)
         send_refresh(e);
         return;
     }
-    if (e->base.is_unwatched && e->is_second) {
+    if (e->is_before_gone && e->is_second) {
         e->base.is_head = true; /* who stood before us was the first */
         e->is_second = false;
     }
     if (e->base.is_head) { /* woken: most likely it is free */
         e->owner = (struct simba__etcd_owner){0};
         send_grant(e);
+    } else if (e->is_before_gone) {
+        send_glance(e);
     } else {
         send_look(e);
     }

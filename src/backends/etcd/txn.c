@@ -73,6 +73,33 @@ void simba__etcd_key(const struct simba__etcd_transaction *txn,
     assert(!text.is_failed);
 }
 
+/* They are used again when they are free: names that were never used before
+ * would fill the server's index until it is compacted. */
+unsigned simba__etcd_free_number(const simba_entry *entry)
+{
+    const struct simba__etcd_entry *all =
+        (struct simba__etcd_entry *)entry->mutex->entries;
+    unsigned number = ((const struct simba__etcd_entry *)entry)->txn.waiter + 1;
+    unsigned most = number + 1;
+    bool *used;
+
+    for (const simba_entry *e = &all->base; e != NULL; e = e->next) {
+        most++;
+    }
+    used = calloc(most, sizeof *used);
+    for (const simba_entry *e = &all->base; used != NULL && e != NULL;
+         e = e->next) {
+        unsigned waiter = ((const struct simba__etcd_entry *)e)->txn.waiter;
+
+        used[waiter < most ? waiter : 0] = true;
+    }
+    while (used != NULL && used[number]) {
+        number++;
+    }
+    free(used);
+    return number;
+}
+
 void simba__etcd_owner_write(const struct simba__etcd_owner *owner,
                              char value[SIMBA__ETCD_KEY_SIZE])
 {
@@ -238,7 +265,7 @@ static void get_range(struct simba__etcd_transaction *txn,
         .limit = letter == 'R' ? 3 : 0,
         .sort_order = letter == 'R' ? 2 : 1, /* down, up */
         .sort_target = 2,                    /* by creation */
-        .keys_only = letter == 'R' || letter == 'W',
+        .keys_only = letter == 'W',
         .max_create_revision = letter == 'R' ? txn->create : 0};
     simba__etcd_add(txn->text, (uint32_t)branch, SIMBA__ETCD_op, &op);
 }

@@ -36,7 +36,7 @@ static void try(struct who *who)
 
 static void expect_gone(struct who *who)
 {
-    int64_t until_ms = simba_loop_now_ms() + 1000;
+    int64_t until_ms = simba_loop_now_ms() + 2500;
 
     do {
         told.waiter_count = 0;
@@ -60,7 +60,7 @@ static int tell_story(enum fault fault, int at)
     snprintf(mutex, sizeof mutex, "%s-%d", names[fault], at);
     expect_fault(fault == NO_FAULT ? LOST : fault,
                  fault == NO_FAULT ? 1000 : at);
-    ask_until_mine(&a, 500, "the first");
+    ask_until_mine(&a, 2500, "the first");
     ask(&b);
     assert_true(got.is_queued);
     ask(&c);
@@ -73,7 +73,7 @@ static int tell_story(enum fault fault, int at)
     try(&d);
     assert_false(got.mine);
     release(&a);
-    ask_until_mine(&b, 1000, "the second");
+    ask_until_mine(&b, 2500, "the second");
     assert_true(b.token > a.token);
     release(&b);
     count = wire.count;
