@@ -4,6 +4,7 @@
  *   settings.c  the URL
  *   txn.c       keys, owners, transactions
  *   request.c   acquire, look, remove: what follows from the replies
+ *   queue.c     joining it, looking, watching; step.h is between them
  *   sighting.c  what was seen of an owner, and when it may be taken over from
  *   notify.c    the set of watches
  *   admin.c     read, list, break, doctor

@@ -5,7 +5,7 @@ simba_want_store(etcd simba_has_etcd "libnghttp2-dev libssl-dev"
                  nghttp2_FOUND openssl_FOUND)
 if(simba_has_etcd)
   set(simba_etcd_sources ${simba_src}/kit/tls.c)
-  foreach(name IN ITEMS admin etcd grpc messages notify request settings
+  foreach(name IN ITEMS admin etcd grpc messages notify queue request settings
                   sighting txn)
     list(APPEND simba_etcd_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
   endforeach()
