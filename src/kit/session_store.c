@@ -22,10 +22,10 @@
 #include <string.h>
 
 /* A key that vanishes so often between two steps is no accident. */
-enum {
-    ROUNDS_MOST = 8,
-    RETRY_MS = 500 /* after a removal of which nobody knows what came */
-};
+enum { ROUNDS_MOST = 8 };
+/* After a removal of which nobody knows what came. */
+enum { RETRY_MS = 500 };
+
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
@@ -241,10 +241,8 @@ static simba_entry *next_to_come(const simba_session_mutex *mutex)
 
 static void let_next_come(const simba_session_mutex *mutex)
 {
-    simba_entry *next = next_to_come(mutex);
-
-    if (next != NULL) {
-        go(next);
+    if (next_to_come(mutex) != NULL) {
+        go(next_to_come(mutex));
     }
 }
 
@@ -525,7 +523,6 @@ static void on_deadline(simba_timer *timer)
     bool is_unsent = entry->step == SIMBA_STEP_NONE &&
                      entry->state == SIMBA_KEY_ABSENT; /* had no effect */
     const char *name = entry->store->ops->name;
-    simba_session_store *self = entry->store;
     simba_session_mutex *mutex = entry->mutex;
     simba_error error;
 
@@ -552,7 +549,7 @@ static void on_deadline(simba_timer *timer)
     }
     let_next_come(mutex);
     mutex->holds--;
-    simba_session_mutex_tidy(self, mutex);
+    simba_session_mutex_tidy(entry->store, mutex);
     simba_entry_drop(entry);
 }
 
