@@ -21,10 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key that vanishes so often between two steps is no accident. */
-enum { ROUNDS_MOST = 8 };
-/* After a removal of which nobody knows what came. */
-enum { RETRY_MS = 500 };
+/* So often a key does not vanish by accident; after an unanswered removal. */
+enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
 
 /* --- replies to an acquire ----------------------------------------------- */
 
@@ -241,8 +239,10 @@ static simba_entry *next_to_come(const simba_session_mutex *mutex)
 
 static void let_next_come(const simba_session_mutex *mutex)
 {
-    if (next_to_come(mutex) != NULL) {
-        go(next_to_come(mutex));
+    simba_entry *next = next_to_come(mutex);
+
+    if (next != NULL) {
+        go(next);
     }
 }
 
@@ -271,15 +271,12 @@ static void go(simba_entry *entry)
     } else if (entry->state != SIMBA_KEY_PRESENT) {
         start(entry, SIMBA_STEP_PUT);
     } else {
-        switch (backstop(entry)) {
-        case LOOKS:
+        enum backstop answer = backstop(entry);
+
+        if (answer == LOOKS) {
             start(entry, SIMBA_STEP_LOOK);
-            break;
-        case IS_CONFIRMED:
+        } else if (answer == IS_CONFIRMED) {
             refuse(entry, 0);
-            break;
-        case WAITS:
-            break;
         }
     }
 }
@@ -725,9 +722,9 @@ static void fail_unsent(simba_entry *entry)
 
     if (entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT &&
         entry->acquire != NULL) {
-        int status = entry->store->ops->unready(entry->store, &error);
-
-        simba__deadline_complete(&entry->acquire, status, &error);
+        simba__deadline_complete(
+            &entry->acquire, entry->store->ops->unready(entry->store, &error),
+            &error);
         tidy(entry);
     }
 }
