@@ -358,9 +358,11 @@ static void store_queue(struct writing *w)
         drop_waiter(w, &before->offered);
     }
     while (i < before->queue_count || j < after->queue_count) {
-        const struct simba__waiter *was = before->queue + i;
-        const struct simba__waiter *is = after->queue + j;
-        bool are_both = i < before->queue_count && j < after->queue_count;
+        const struct simba__waiter *was =
+            i < before->queue_count ? &before->queue[i] : NULL;
+        const struct simba__waiter *is =
+            j < after->queue_count ? &after->queue[j] : NULL;
+        bool are_both = was != NULL && is != NULL;
 
         if (are_both && was->position == is->position &&
             simba__attempt_equal(was->attempt, is->attempt)) {
@@ -369,8 +371,7 @@ static void store_queue(struct writing *w)
             }
             i++;
             j++;
-        } else if (j == after->queue_count ||
-                   (are_both && was->position <= is->position)) {
+        } else if (is == NULL || (are_both && was->position <= is->position)) {
             drop_waiter(w, was);
             i++;
         } else {
