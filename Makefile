@@ -27,11 +27,11 @@ demo: release
 
 test:
 	scripts/deps test
-	scripts/test dev asan-ubsan:lean tsan:lean fuzz clang:build
+	scripts/test dev asan-ubsan:lean tsan:lean
 
 test-more:
 	scripts/deps test
-	scripts/test --more dev asan-ubsan tsan fuzz clang:build
+	scripts/test --more dev asan-ubsan tsan
 
 check:
 	scripts/deps test
