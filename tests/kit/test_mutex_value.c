@@ -176,8 +176,8 @@ VALUE_TEST(refuses_what_is_not_its_own)
         "simba 1\nlast 1 2 3 99999999999999999999\n",
         "simba 1\nfuture 1\n",
         "simba 1\nowner 00 1 1 1 1 0 x\n",
-        "simba 1\nwaiter 0000000000000001fffffffffffffffe 5 1 9 0 a\n"
-        "waiter 0000000000000002fffffffffffffffd 4 1 9 0 b\n",
+        ("simba 1\nwaiter 0000000000000001fffffffffffffffe 5 1 9 0 a\n"
+         "waiter 0000000000000002fffffffffffffffd 4 1 9 0 b\n"),
     };
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
