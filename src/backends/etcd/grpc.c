@@ -283,12 +283,13 @@ static int on_header(nghttp2_session *session,
  * never be one. */
 static int next_message(struct simba__rpc *rpc, size_t *at)
 {
-    const unsigned char *prefix = (unsigned char *)rpc->input.bytes + *at;
+    const unsigned char *prefix;
     simba__etcd_bytes message;
 
     if (rpc->input.length - *at < PREFIX) {
         return 0;
     }
+    prefix = (unsigned char *)rpc->input.bytes + *at;
     message.at = (const char *)prefix + PREFIX;
     message.length = (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 |
                      (size_t)prefix[3] << 8 | prefix[4];
