@@ -163,8 +163,9 @@ static int serve(const struct handle *h,
             return simba_error_set(error, SIMBA_ENOMEM, 0, "shelf: no memory");
         }
         host.now_ms = simba_loop_now_ms();
-        rc = simba_value_serve(value.bytes, value.size, &host, request, &change,
-                               error);
+        host.value = value.bytes;
+        host.size = value.size;
+        rc = simba_value_serve(&host, request, &change, error);
         free(value.bytes);
         if (rc != SIMBA_OK) {
             return rc;

@@ -276,9 +276,7 @@ static void wake(void *self, const struct simba__waiter *waiter)
     change->wake[change->wake_count++] = waiter->connection;
 }
 
-int simba_value_serve(const char *value,
-                      size_t size,
-                      const simba_value_host *host,
+int simba_value_serve(const simba_value_host *host,
                       simba_request *request,
                       simba_value_change *change,
                       simba_error *error)
@@ -288,7 +286,7 @@ int simba_value_serve(const char *value,
     struct simba__mutex_request given = {request, host->connection,
                                          host->now_ms};
     struct simba__mutex_record record;
-    int rc = decode(&record, value, size);
+    int rc = decode(&record, host->value, host->size);
     struct simba__waiter_walk walk = {&record, &record_host, host->now_ms, 0};
     simba_reply reply = SIMBA_REPLY_INIT;
     uint64_t owner = record.owner.token;
@@ -308,8 +306,8 @@ int simba_value_serve(const char *value,
         change->bytes = encode(&record, &change->size);
         rc = change->bytes == NULL ? SIMBA_ENOMEM : SIMBA_OK;
     }
-    if (change->bytes != NULL && change->size == size &&
-        memcmp(change->bytes, value, size) == 0) {
+    if (change->bytes != NULL && change->size == host->size &&
+        memcmp(change->bytes, host->value, host->size) == 0) {
         free(change->bytes);
         change->bytes = NULL;
     }
@@ -329,8 +327,6 @@ int simba_value_serve(const char *value,
 }
 
 void simba_value_list(const char *mutex,
-                      const char *value,
-                      size_t size,
                       const simba_value_host *host,
                       simba_request *request)
 {
@@ -340,7 +336,7 @@ void simba_value_list(const char *mutex,
     struct simba__waiter_walk walk = {&record, &record_host, host->now_ms, 0};
     int waiting = 0;
 
-    if (decode(&record, value, size) == SIMBA_OK) {
+    if (decode(&record, host->value, host->size) == SIMBA_OK) {
         bool is_held = simba__mutex_is_held(&record, host->now_ms);
         simba_owner owner = is_held ? record.owner : simba_owner_none();
 

@@ -69,14 +69,13 @@ static simba_request asking(enum simba_request_kind kind, uint64_t who)
 
 static int serve(simba_request *request, uint64_t connection)
 {
-    simba_value_host host = {now_ms, connection, is_odd, NULL};
+    simba_value_host host = {stored,     stored_size, now_ms,
+                             connection, is_odd,      NULL};
     simba_error error;
     int rc;
 
     asker = connection;
-    rc =
-        simba_value_serve(stored, stored_size, &host, request, &change, &error);
-
+    rc = simba_value_serve(&host, request, &change, &error);
     if (rc == SIMBA_OK && change.bytes != NULL) {
         free(stored);
         stored = change.bytes;
@@ -181,12 +180,12 @@ VALUE_TEST(refuses_what_is_not_its_own)
     };
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        simba_value_host host = {now_ms, 1, NULL, NULL};
+        simba_value_host host = {values[i], strlen(values[i]), now_ms, 1, NULL,
+                                 NULL};
         simba_request request = asking(SIMBA_ACQUIRE, 1);
         simba_error error;
 
-        assert_int_equal(simba_value_serve(values[i], strlen(values[i]), &host,
-                                           &request, &change, &error),
+        assert_int_equal(simba_value_serve(&host, &request, &change, &error),
                          SIMBA_EMISCONFIG);
         assert_null(change.bytes);
         assert_false(request.reply.mine);
@@ -207,14 +206,14 @@ VALUE_TEST(bears_any_text)
     for (int i = 0; i < 20000; i++) {
         char *copy = strndup(stored, stored_size);
         uint64_t dice = simba__rng_next(&rng);
-        simba_value_host host = {now_ms, 1, NULL, NULL};
+        simba_value_host host = {
+            copy, stored_size - dice / 7 % 2, now_ms, 1, NULL, NULL};
         simba_request request = asking(SIMBA_RELEASE, 1);
         simba_error error;
 
         assert_non_null(copy);
         copy[dice % stored_size] = (char)(dice >> 32);
-        if (simba_value_serve(copy, stored_size - dice / 7 % 2, &host, &request,
-                              &change, &error) == SIMBA_OK) {
+        if (simba_value_serve(&host, &request, &change, &error) == SIMBA_OK) {
             free(change.bytes);
         }
         free(copy);

@@ -20,6 +20,9 @@ SIMBA_BEGIN_DECLS
 
 /** What only the store knows about a request. */
 typedef struct simba_value_host {
+    /** What is stored of the mutex; "" or NULL: nothing. */
+    const char *value;
+    size_t size;
     /** The store's clock, read no earlier than the value. All who use a store
      * must be told the same one: the server's, not the machine's. */
     int64_t now_ms;
@@ -48,7 +51,6 @@ typedef struct simba_value_change {
 /**
  * Decide a request: acquire, renew, release, leave, read or break.
  *
- * @param value    what the store has; "" or NULL: nothing
  * @param request  its reply is filled, which counts only once the change is
  *                 written
  * @return SIMBA_OK; SIMBA_EMISCONFIG: the value is not one of ours, or of a
@@ -56,9 +58,7 @@ typedef struct simba_value_change {
  *
  * Threads: any thread; pure but for malloc().
  */
-SIMBA_API SIMBA_MUST_USE int simba_value_serve(const char *value,
-                                               size_t size,
-                                               const simba_value_host *host,
+SIMBA_API SIMBA_MUST_USE int simba_value_serve(const simba_value_host *host,
                                                simba_request *request,
                                                simba_value_change *change,
                                                simba_error *error);
@@ -70,8 +70,6 @@ SIMBA_API SIMBA_MUST_USE int simba_value_serve(const char *value,
  * Threads: any thread.
  */
 SIMBA_API void simba_value_list(const char *mutex,
-                                const char *value,
-                                size_t size,
                                 const simba_value_host *host,
                                 simba_request *request);
 

@@ -364,6 +364,7 @@ static void store_queue(struct writing *w)
             j < after->queue_count ? &after->queue[j] : NULL;
         bool are_both = was != NULL && is != NULL;
 
+        assert(was != NULL || is != NULL);
         if (are_both && was->position == is->position &&
             simba__attempt_equal(was->attempt, is->attempt)) {
             if (is_stale(w, was, is)) {
