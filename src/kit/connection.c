@@ -5,6 +5,7 @@
 
 #include "core/saturate.h"
 #include "kit/log.h"
+#include "kit/url.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -110,19 +111,19 @@ void simba__connection_settle(simba_connection *conn)
     } else {
         simba__connection_limit_silence(conn);
     }
-    if (conn->was_up) {
-        simba_count_reconnect(config->loop);
-    }
     if (conn->logged != SIMBA_OK) {
         conn->logged = SIMBA_OK;
         say(conn, SIMBA_LOG_INFO, conn->was_up ? "back again" : "connected");
     }
-    conn->was_up = true;
     tell_change(conn);
     if (config->ready != NULL) {
         config->ready(config->self, conn);
     }
     if (conn->generation == generation) {
+        if (conn->was_up) {
+            simba_count_reconnect(config->loop);
+        }
+        conn->was_up = true;
         simba__exchanges_send(conn);
     }
 }
@@ -421,26 +422,6 @@ static void on_found(void *self, struct addrinfo *list, int problem)
     simba__connection_release(conn);
 }
 
-static void show(const simba_connection_host *host, char *where, size_t room)
-{
-    const char *name = host->name;
-    /* Of a long path the end tells more than the beginning. */
-    size_t length = strlen(name), most = room - 8;
-
-    name += length > most ? length - most : 0;
-    if (host->port == 0) {
-        snprintf(where, room, "%s", name);
-    } else {
-        snprintf(where, room, strchr(name, ':') == NULL ? "%s:%d" : "[%s]:%d",
-                 name, host->port);
-    }
-    for (char *c = where; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?';
-        }
-    }
-}
-
 /* While there are others that were not tried, none is given much time. */
 static void begin_try(simba_connection *conn)
 {
@@ -462,7 +443,7 @@ static void try_host(simba_connection *conn)
 
     begin_try(conn);
     conn->is_aiming = false;
-    show(host, conn->where, sizeof conn->where);
+    simba__url_show(host->name, host->port, conn->where, sizeof conn->where);
     if (host->port == 0) {
         try_next_address(conn);
         return;
@@ -626,6 +607,7 @@ int simba_connection_open(const simba_connection_config *config,
                           simba_connection **out,
                           simba_error *error)
 {
+    const simba_connection_host *first;
     pthread_condattr_t attributes;
     simba_connection *conn;
 
@@ -659,7 +641,8 @@ int simba_connection_open(const simba_connection_config *config,
     conn->io = (simba_io){.ready = on_io, .fd = -1};
     conn->timer.fire = on_timer;
     simba__exchanges_init(conn);
-    show(&conn->config.hosts[conn->which], conn->where, sizeof conn->where);
+    first = &conn->config.hosts[conn->which];
+    simba__url_show(first->name, first->port, conn->where, sizeof conn->where);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: not connected yet",
                     config->store, conn->where);
     simba_timer_set(config->loop, &conn->timer, simba_loop_now_ms());

@@ -287,3 +287,22 @@ bool simba__url_is_local(const char *hosts)
     }
     return true;
 }
+
+void simba__url_show(const char *host, int port, char *shown, size_t room)
+{
+    /* Of a long path the end tells more than the beginning. */
+    size_t length = strlen(host), most = room - 8;
+
+    host += length > most ? length - most : 0;
+    if (port == 0) {
+        snprintf(shown, room, "%s", host);
+    } else {
+        snprintf(shown, room, strchr(host, ':') == NULL ? "%s:%d" : "[%s]:%d",
+                 host, port);
+    }
+    for (char *c = shown; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        }
+    }
+}

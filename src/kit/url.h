@@ -81,4 +81,9 @@ int simba__url_take(char *text, const char *name, char **value);
  * nothing is a local socket. */
 bool simba__url_is_local(const char *hosts);
 
+/** A server for messages, "host:port": one line, cut when it does not fit.
+ *
+ * @param port  0: the host is the path of a socket */
+void simba__url_show(const char *host, int port, char *shown, size_t room);
+
 #endif

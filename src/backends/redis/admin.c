@@ -87,7 +87,6 @@ void simba__redis_admin_send(struct simba__redis_admin_request *admin,
         simba_error_set(&admin->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
-    simba__redis_set_driven(conn, false);
     admin->open++;
 }
 
@@ -252,13 +251,7 @@ static void begin(struct simba__redis_admin_request *admin)
 
 static void on_begin(simba_timer *timer)
 {
-    struct simba__redis_admin_request *admin =
-        container_of(timer, struct simba__redis_admin_request, begin);
-    struct simba__redis *store = admin->store;
-
-    simba__redis_cork(store);
-    begin(admin);
-    simba__redis_uncork(store);
+    begin(container_of(timer, struct simba__redis_admin_request, begin));
 }
 
 static void on_deadline(simba_timer *timer)

@@ -149,7 +149,6 @@ static void ask_map(struct simba__redis_cluster *c,
     c->pending.most_values = SIMBA__REDIS_VALUES_MOST;
     if (simba__redis_send_words(&server->command, &c->pending,
                                 (const char *[]){"CLUSTER", "SLOTS", NULL})) {
-        simba__redis_set_driven(&server->command, false);
         c->asked = server;
     } else {
         simba__redis_cluster_refresh(c);
@@ -164,7 +163,6 @@ static void on_refresh(simba_timer *timer)
     const struct simba__redis_settings *s = &store->settings;
     struct simba__redis_server *server = store->servers;
 
-    simba__redis_cork(store);
     while (server != NULL && server->command.state != SIMBA__REDIS_READY) {
         server = server->next;
     }
@@ -177,7 +175,6 @@ static void on_refresh(simba_timer *timer)
             (void)server_at(store, &s->addresses[i]);
         }
     }
-    simba__redis_uncork(store);
 }
 
 static void on_tidy(simba_timer *timer)
@@ -187,7 +184,6 @@ static void on_tidy(simba_timer *timer)
     struct simba__redis *store = c->store;
     struct simba__redis_server *next;
 
-    simba__redis_cork(store);
     for (struct simba__redis_server *s = store->servers; s != NULL; s = next) {
         next = s->next;
         /* What waits for it is perhaps another's by now. */
@@ -196,12 +192,11 @@ static void on_tidy(simba_timer *timer)
     }
     for (struct simba__redis_server *s = store->servers; s != NULL; s = next) {
         next = s->next;
-        if (s != c->asked && s->command.pending_count == 0 &&
-            s->replication.pending_count == 0 && !keeps_something(c, s)) {
+        if (s != c->asked && !simba__redis_is_due(&s->command) &&
+            !simba__redis_is_due(&s->replication) && !keeps_something(c, s)) {
             simba__redis_server_remove(s);
         }
     }
-    simba__redis_uncork(store);
 }
 
 /* --- what happens -------------------------------------------------------- */

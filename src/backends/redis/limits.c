@@ -14,9 +14,14 @@ enum {
 
 static size_t values_most(const struct simba__redis_connection *conn)
 {
-    return conn->first != NULL && conn->first->most_values != 0
-               ? conn->first->most_values
-               : VALUES_MOST;
+    const simba_exchange *first = simba_connection_first(conn->link);
+    size_t most =
+        first == NULL
+            ? 0
+            : container_of(first, struct simba__redis_pending, exchange)
+                  ->most_values;
+
+    return most == 0 ? VALUES_MOST : most;
 }
 
 bool simba__redis_is_too_much(const struct simba__redis_connection *conn)

@@ -188,7 +188,6 @@ void simba__redis_sweep(simba_timer *timer)
     int64_t now_ms = simba_loop_now_ms();
     struct simba__redis_subscription *next;
 
-    simba__redis_cork(store);
     for (struct simba__redis_subscription *s = next_subscription(store, NULL);
          s != NULL; s = next) {
         next = next_subscription(store, s);
@@ -199,7 +198,6 @@ void simba__redis_sweep(simba_timer *timer)
             }
         }
     }
-    simba__redis_uncork(store);
 }
 
 void simba__redis_subscription_keep(struct simba__redis *store,
@@ -229,7 +227,6 @@ void simba__redis_subscribe(simba_backend *self,
     if (subscription == NULL) {
         return; /* the backstop will do */
     }
-    simba__redis_cork(store);
     subscription->wanted = wanted;
     if (wanted == SIMBA_SUBSCRIBE_OBSERVE) {
         (void)simba__redis_channel_open(store, mutex, NULL);
@@ -237,7 +234,6 @@ void simba__redis_subscribe(simba_backend *self,
         subscription->keep_until_ms = simba_loop_now_ms() + LINGER_MS;
         sweep_later(store);
     }
-    simba__redis_uncork_later(store);
 }
 
 void simba__redis_subscriptions_move(struct simba__redis *store)

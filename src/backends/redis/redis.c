@@ -22,7 +22,6 @@ static void detach(simba_backend *self)
     struct simba__redis *store = (struct simba__redis *)self;
     simba_loop *loop = self->loop;
 
-    simba__redis_cork(store);
     if (store->sentinel != NULL) {
         simba__redis_connection_close(&store->sentinel->connection);
     }
@@ -36,8 +35,6 @@ static void detach(simba_backend *self)
     simba__redis_admin_end(store);
     simba_timer_clear(loop, &store->sweep);
     simba_timer_clear(loop, &store->grace);
-    simba__redis_uncork(store);
-    simba__redis_cork_stop(store);
 }
 
 static void close_store(simba_backend *self)
@@ -53,26 +50,18 @@ static void close_store(simba_backend *self)
     free(store);
 }
 
-static void close_in_child(struct simba__redis_connection *conn)
-{
-    if (conn->io.fd >= 0) {
-        close(conn->io.fd);
-        conn->io.fd = -1;
-    }
-}
-
 static void forked(simba_backend *self)
 {
     const struct simba__redis *store = (struct simba__redis *)self;
 
     for (struct simba__redis_server *s = store->servers; s != NULL;
          s = s->next) {
-        close_in_child(&s->command);
-        close_in_child(&s->subscriber);
-        close_in_child(&s->replication);
+        simba_connection_forked(s->command.link);
+        simba_connection_forked(s->subscriber.link);
+        simba_connection_forked(s->replication.link);
     }
     if (store->sentinel != NULL) {
-        close_in_child(&store->sentinel->connection);
+        simba_connection_forked(store->sentinel->connection.link);
     }
 }
 
@@ -83,9 +72,7 @@ static void on_grace_over(simba_timer *timer)
     struct simba__redis *store =
         container_of(timer, struct simba__redis, grace);
 
-    simba__redis_cork(store);
     simba_wake(store->base.loop, NULL);
-    simba__redis_uncork(store);
 }
 
 void simba__redis_reached(struct simba__redis *store)
@@ -140,11 +127,9 @@ static bool start_servers(struct simba__redis *store)
         is_started = store->cluster != NULL;
     }
     simba_loop_enter(store->base.loop);
-    simba__redis_cork(store);
     for (int i = 0; i < count && is_started; i++) {
         is_started = simba__redis_server_add(store, &s->addresses[i]) != NULL;
     }
-    simba__redis_uncork(store);
     simba_loop_leave(store->base.loop);
     return is_started;
 }
@@ -190,7 +175,6 @@ static int open_store(const simba_backend_config *config,
 static void submit(simba_backend *self, simba_request *request)
 {
     struct simba__redis *store = (struct simba__redis *)self;
-    bool is_driven = request->is_driven;
     simba_error unheard = store->unheard;
 
     if (unheard.code != SIMBA_OK) { /* for the first who asks */
@@ -198,18 +182,44 @@ static void submit(simba_backend *self, simba_request *request)
         simba_request_done(request, unheard.code, &unheard);
         return;
     }
-    simba__redis_cork(store);
     if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR ||
         request->kind == SIMBA_REACH) {
         simba__redis_admin_start(store, request);
     } else {
         simba__redis_request_start(store, request);
     }
-    if (is_driven) {
-        simba__redis_uncork(store);
-    } else {
-        simba__redis_uncork_later(store);
+}
+
+/* A caller reads the two sockets of one server: in a cluster, of the one that
+ * its last request went to. What overlaps elsewhere is read by the loop. */
+bool simba__redis_drive_here(struct simba__redis_server *server)
+{
+    struct simba__redis *store = server->store;
+    const struct simba__redis_server *before = store->driven;
+
+    if (before != NULL && before != server) {
+        simba_connection_drive(before->command.link, before->subscriber.link,
+                               0);
     }
+    store->driven = server;
+    return store->polled == NULL || store->polled == server;
+}
+
+static bool drive(simba_backend *self, int64_t until_ms)
+{
+    struct simba__redis *store = (struct simba__redis *)self;
+    const struct simba__redis_server *server;
+    bool goes_on;
+
+    simba_loop_enter(self->loop);
+    server = store->driven;
+    store->polled = server;
+    goes_on = server != NULL &&
+              simba_connection_drive(server->command.link,
+                                     server->subscriber.link, until_ms);
+    store->polled = NULL;
+    simba_loop_leave(self->loop);
+    return goes_on;
 }
 
 static int64_t certain_ms(simba_backend *self)
@@ -230,7 +240,7 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED |
                     SIMBA_HAS_SERVER,
     .subscription = simba__redis_subscribe,
-    .drive = simba__redis_drive,
+    .drive = drive,
     .help = simba__redis_help,
     .certain_ms = certain_ms,
 };

@@ -3,7 +3,6 @@
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
-#include "kit/backoff.h"
 #include "kit/deadline.h"
 #include "kit/log.h"
 #include "kit/lookup.h"
@@ -13,6 +12,7 @@
 #include "util/hash.h"
 
 #include <simba/sys/backend.h>
+#include <simba/sys/connection.h>
 
 #include <hiredis/hiredis.h>
 
@@ -87,40 +87,26 @@ bool simba__redis_put_address(struct simba__redis_address *address,
                               const char *host,
                               int port);
 
-/** An address for messages: one line, cut when it does not fit. */
-void simba__redis_show_address(const struct simba__redis_address *address,
-                               char *shown,
-                               size_t room);
-
 /* --- connection.c -------------------------------------------------------- */
-
-/* Bytes to be sent. */
-struct simba__redis_buffer {
-    char *bytes;
-    size_t sent; /* of the first bytes, so many are done with */
-    size_t length;
-    size_t room;
-};
 
 /* One connection to a Redis server, made again when it breaks:
  *
- *     DOWN -> RESOLVING -> CONNECTING -> [SECURING] -> HANDSHAKE -> READY
- *      ^------------------------------------------------------------'
- *          with a pause that grows from 10 to 200 ms
+ *     DOWN -> RESOLVING -> CONNECTING -> HANDSHAKE -> READY
+ *      ^-----------------------------------------------'
  *
  * Commands are replied to in their order. */
 enum simba__redis_connection_state {
     SIMBA__REDIS_DOWN,
     SIMBA__REDIS_RESOLVING,
     SIMBA__REDIS_CONNECTING,
-    SIMBA__REDIS_SECURING,
     SIMBA__REDIS_HANDSHAKE,
     SIMBA__REDIS_READY,
 };
 
 /* A command whose reply is awaited; embedded in whoever awaits it. */
 struct simba__redis_pending {
-    struct simba__redis_pending *next;
+    simba_exchange exchange;
+    struct simba__redis_connection *conn;
     /** The reply, valid during the call; NULL: there is none, see conn->why. */
     void (*replied)(struct simba__redis_connection *conn,
                     struct simba__redis_pending *self,
@@ -159,9 +145,6 @@ enum {
      * COUNT is 1000; a queue, a map of slots. */
     SIMBA__REDIS_VALUES_OF_SCAN = 4096,
     SIMBA__REDIS_VALUES_MOST = 1 << 20,
-    /* A caller reads for itself again when so many replies in a row came one by
-     * one to callers that waited. */
-    SIMBA__REDIS_LONE_ENOUGH = 64,
 };
 
 struct simba__redis_connection {
@@ -180,30 +163,16 @@ struct simba__redis_connection {
     struct simba__redis_pending *last_step;
 
     enum simba__redis_connection_state state;
-    bool is_wanted; /* not closed: keep it up */
-    simba_io io;
-    simba_timer timer; /* for a connection to come up, or the next try */
-    simba__lookup *lookup;
-    struct addrinfo *found, *trying;
-    void *tls; /* of simba__tls_filter; NULL: none */
+    simba_connection *link; /* NULL: closed */
     redisReader *reader;
     redisReplyObjectFunctions makers, *default_makers; /* of its values */
     size_t values, bytes; /* of the reply that is being read, so far */
-    struct simba__redis_buffer plain, wire; /* wire: with TLS only */
-    struct simba__redis_pending *first, **last;
-    int pending_count;
-    int64_t silent_since_ms;       /* while replies are awaited */
-    struct simba__backoff backoff; /* before the next try */
-    bool is_answered;    /* the server has sent something else than errors */
-    bool was_up;         /* so the next time it is made anew */
-    unsigned generation; /* grows whenever it breaks */
-    simba_error why;     /* it broke last */
-    bool is_unsent;      /* among store->unsent */
-    struct simba__redis_connection *next_unsent;
-
-    /* Who reads: the loop, or a caller that awaits its own reply alone. */
-    bool is_driven;
-    int lone_replies; /* in a row, each to a caller that waited for it */
+    const char *text;     /* of the command that is being sent */
+    size_t text_length;
+    bool is_sent;
+    int64_t silent_since_ms; /* while replies are awaited */
+    unsigned generation;     /* grows whenever it breaks */
+    simba_error why;         /* it broke last */
 };
 
 void simba__redis_connection_init(struct simba__redis_connection *conn,
@@ -221,12 +190,9 @@ void simba__redis_connection_close(struct simba__redis_connection *conn);
 void simba__redis_connect(struct simba__redis_connection *conn,
                           const struct simba__redis_address *address);
 
-/** Give this connection up, with this reason, and reconnect later. */
-void simba__redis_disconnect(struct simba__redis_connection *conn,
-                             int code,
-                             int native,
-                             const char *format,
-                             ...) __attribute__((format(printf, 4, 5)));
+/** Give this connection up, and reconnect later: code, native, format, … */
+#define simba__redis_disconnect(conn, ...)                                     \
+    simba_connection_break((conn)->link, __VA_ARGS__)
 
 /** The handshake is done: it is fit for use. */
 void simba__redis_connection_ready(struct simba__redis_connection *conn);
@@ -254,33 +220,12 @@ bool simba__redis_send_words(struct simba__redis_connection *conn,
 bool simba__redis_send_unheard(struct simba__redis_connection *conn,
                                const char *const *words);
 
+/** Is a reply awaited? */
+bool simba__redis_is_due(const struct simba__redis_connection *conn);
+
 /** Disconnect if it has owed replies for long: perhaps another server has taken
  * its place. */
 void simba__redis_check_silence(struct simba__redis_connection *conn);
-
-/** Read what has come, and give the replies to those who await them. */
-void simba__redis_read(struct simba__redis_connection *conn);
-
-/** Let a caller read this connection, or the loop again. */
-void simba__redis_set_driven(struct simba__redis_connection *conn,
-                             bool is_driven);
-
-/** Append to a buffer; false: no memory, and nothing was added. */
-bool simba__redis_buffer_add(struct simba__redis_buffer *buffer,
-                             const char *bytes,
-                             size_t count);
-
-/** Enclose whatever may send commands: those sent between cork and uncork
- * share a packet. They nest. */
-void simba__redis_cork(struct simba__redis *store);
-void simba__redis_uncork(struct simba__redis *store);
-
-/** Like uncork, but if a reply is awaited anyway, wait for more commands of the
- * same round of the loop. */
-void simba__redis_uncork_later(struct simba__redis *store);
-
-/** The loop is about to end: nothing is sent later any more. */
-void simba__redis_cork_stop(struct simba__redis *store);
 
 /* --- limits.c ------------------------------------------------------------ */
 
@@ -346,13 +291,8 @@ struct simba__redis {
     struct simba__redis_sentinel *sentinel; /* NULL: no such */
     struct simba__redis_cluster *cluster;   /* NULL: no such */
 
-    /* Output waits for the end of a cork. */
-    int cork_depth;
-    struct simba__redis_connection *unsent;
-    struct simba__redis_later *later; /* posted to the loop */
-
     struct simba__redis_server *driven; /* where a caller reads for itself */
-    struct simba__redis_server *polled; /* and does so right now */
+    const void *polled; /* and does so right now; perhaps it is gone */
 
     struct simba__redis_request *requests;
     struct simba__redis_backlog backlog; /* until the cluster is known */
@@ -371,6 +311,10 @@ struct simba__redis {
 /** The server that keeps this mutex; NULL: not known now. */
 struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
                                                    const char *mutex);
+
+/** A request of a caller that drives goes to this server. False: the caller is
+ * about to read another's replies, and the loop must read this one. */
+bool simba__redis_drive_here(struct simba__redis_server *server);
 
 /** The server, or the cluster, is there; or is not, and nothing is under way
  * that may find it. */
@@ -642,19 +586,6 @@ bool simba__redis_still_tenure(struct simba__redis *store,
  * it may be ended, if that is before the server's clock ends it. */
 void simba__redis_sight(struct simba__redis_request *r,
                         const struct simba__redis_script_reply *read);
-
-/* --- caller_io.c --------------------------------------------------------- */
-
-/** A request was sent to this server: its caller reads the reply if nothing
- * overlaps; else the loop does. */
-void simba__redis_choose_reader(struct simba__redis_server *server,
-                                bool is_driven);
-
-/** The server goes. */
-void simba__redis_caller_io_forget(const struct simba__redis_server *server);
-
-/** See `drive` in simba/sys/backend.h. */
-bool simba__redis_drive(simba_backend *self, int64_t until_ms);
 
 /* --- sentinel.c ---------------------------------------------------------- */
 

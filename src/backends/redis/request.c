@@ -140,16 +140,13 @@ static void on_deadline(simba_timer *timer)
 {
     struct simba__redis_request *r =
         container_of(timer, struct simba__redis_request, deadline);
-    struct simba__redis *store = r->store;
 
     assert(r->request != NULL);
-    simba__redis_cork(store);
     if (r->state == SIMBA__REDIS_SENT) {
         expire_sent(r);
     } else {
         expire_unsent(r);
     }
-    simba__redis_uncork(store);
 }
 
 /* --- sending ------------------------------------------------------------- */
@@ -394,7 +391,8 @@ void simba__redis_request_route(struct simba__redis_request *r)
     }
     r->state = SIMBA__REDIS_SENT;
     r->pending.replied = on_reply;
-    r->pending.is_driven = r->request->is_driven;
+    r->pending.is_driven = r->request->is_driven && !needs_wait &&
+                           simba__redis_drive_here(r->server);
     r->pending.most_values =
         r->script == SIMBA__REDIS_READ ? SIMBA__REDIS_VALUES_MOST : 0;
     /* A server that only imports a slot serves who says ASKING before. */
@@ -403,8 +401,6 @@ void simba__redis_request_route(struct simba__redis_request *r)
         !send_script(r, conn)) {
         r->state = SIMBA__REDIS_PAUSED;
         simba__redis_request_fail(r, SIMBA_ENOMEM, "out of memory");
-    } else if (!needs_wait) {
-        simba__redis_choose_reader(r->server, r->pending.is_driven);
     }
 }
 
@@ -412,12 +408,9 @@ static void on_pause_over(simba_timer *timer)
 {
     struct simba__redis_request *r =
         container_of(timer, struct simba__redis_request, pause);
-    struct simba__redis *store = r->store;
 
-    simba__redis_cork(store);
     r->tries = 0; /* its deadline ends it */
     simba__redis_request_route(r);
-    simba__redis_uncork(store);
 }
 
 /* Routes it once more, a little later. */

@@ -15,7 +15,7 @@ static struct simba__redis_connection *take_seeker(
         struct simba__redis_connection *conn = s->seekers[i];
 
         s->seekers[i] = NULL;
-        if (conn != NULL && conn->is_wanted &&
+        if (conn != NULL && conn->link != NULL &&
             conn->state == SIMBA__REDIS_RESOLVING) {
             return conn;
         }
@@ -142,7 +142,7 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
     }
     assert(s->seekers[free_at] == NULL); /* there is one for each connection */
     s->seekers[free_at] = conn;
-    if (!s->connection.is_wanted) {
+    if (s->connection.link == NULL) {
         if (s->misled > 0) {
             s->which = (s->which + 1) % s->store->settings.address_count;
         }

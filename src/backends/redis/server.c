@@ -22,7 +22,7 @@ static void follow(struct simba__redis_connection *conn)
 {
     const struct simba__redis_address *now = &conn->server->command.address;
 
-    if (conn->is_wanted && conn->state > SIMBA__REDIS_RESOLVING &&
+    if (conn->link != NULL && conn->state > SIMBA__REDIS_RESOLVING &&
         (conn->address.port != now->port ||
          strcmp(conn->address.host, now->host) != 0)) {
         simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0,
@@ -63,8 +63,6 @@ static void command_ready(struct simba__redis_connection *conn)
         return;
     }
     note_grace(conn);
-    /* Until something overlaps, a lone caller may read for itself. */
-    conn->lone_replies = INT32_MAX;
     if (store->sentinel != NULL) {
         store->sentinel->misled = 0; /* what it named is one */
     }
@@ -181,9 +179,13 @@ struct simba__redis_server *simba__redis_server_add(
     init_connection(server, &server->command, &command_hooks);
     init_connection(server, &server->subscriber, &subscriber_hooks);
     init_connection(server, &server->replication, &replication_hooks);
+    simba__redis_connection_open(&server->command);
+    if (server->command.link == NULL) {
+        free(server);
+        return NULL;
+    }
     server->next = store->servers;
     store->servers = server;
-    simba__redis_connection_open(&server->command);
     return server;
 }
 
@@ -205,6 +207,8 @@ void simba__redis_server_remove(struct simba__redis_server *server)
     simba__redis_backlog_fail(&server->replication_backlog, &why);
     simba__redis_requests_forget(server);
     simba__redis_subscriptions_forget(server);
-    simba__redis_caller_io_forget(server);
+    if (server->store->driven == server) {
+        server->store->driven = NULL;
+    }
     free(server);
 }

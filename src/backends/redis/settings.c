@@ -59,32 +59,6 @@ bool simba__redis_put_address(struct simba__redis_address *address,
     return true;
 }
 
-void simba__redis_show_address(const struct simba__redis_address *address,
-                               char *shown,
-                               size_t room)
-{
-    const char *host = address->host;
-    /* Of a long path the end tells more than the beginning. */
-    size_t length = strlen(host);
-    size_t most = room - 8;
-
-    if (length > most) {
-        host += length - most;
-    }
-    if (address->port == 0) {
-        snprintf(shown, room, "%s", host);
-    } else if (strchr(host, ':') != NULL) {
-        snprintf(shown, room, "[%s]:%d", host, address->port);
-    } else {
-        snprintf(shown, room, "%s:%d", host, address->port);
-    }
-    for (char *c = shown; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?';
-        }
-    }
-}
-
 /* --- the URL ------------------------------------------------------------- */
 
 static const struct scheme {
@@ -230,7 +204,8 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
     }
     problem = read_addresses(s, scheme);
     if (problem == NULL) {
-        simba__redis_show_address(s->addresses, s->shown, sizeof s->shown);
+        simba__url_show(s->addresses->host, s->addresses->port, s->shown,
+                        sizeof s->shown);
     }
     if (problem == NULL && scheme->port != 0) {
         problem = read_path(s);

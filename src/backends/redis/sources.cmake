@@ -7,7 +7,7 @@ set(simba_redis_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources)
-foreach(name IN ITEMS admin caller_io cluster connection doctor handshake limits
+foreach(name IN ITEMS admin cluster connection doctor handshake limits
                       liveness notify redis reply request scripts sentinel
                       server settings)
   list(APPEND simba_redis_sources ${simba_redis_dir}/${name}.c)
