@@ -51,6 +51,10 @@ SHAPE_TEST(test_redis_shapes__tls_is_verified)
     snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
              shape.tls_port, in);
     expect_refusal(url, SIMBA_EDENIED, "TLS");
+    /* What was not looked at is not why. */
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?verify=off",
+             shape.tls_port);
+    expect_refusal(url, SIMBA_EDENIED, "the server refuses our TLS");
     snprintf(url, sizeof url,
              "rediss://localhost:%d?ca=%s/ca.crt&cert=%s/client.crt"
              "&key=%s/client.key",
