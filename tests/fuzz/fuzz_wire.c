@@ -66,7 +66,9 @@ static bool is_known(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const urls[] = {STORE_URLS};
-    simba_backend_config config = {.log = log_nothing};
+    static char loop; /* nobody looks into it */
+    simba_backend_config config = {.loop = (simba_loop *)(void *)&loop,
+                                   .log = log_nothing};
     simba_backend *backend = NULL;
     simba_request request;
     simba_error error;
