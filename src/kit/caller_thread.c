@@ -1,5 +1,5 @@
-/* Threads that are not the loop's: one that waits for a connection to come up,
- * and one that awaits its own reply alone and reads it in the loop's place.
+/* A caller that awaits its own reply alone reads it on its own thread, in the
+ * loop's place.
  *
  * While one reads so, the loop waits for no input of the socket, so that nobody
  * else is woken. It stays so between two requests, unless the server may send
@@ -9,7 +9,6 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <time.h>
 
 static void set_driven(simba_connection *conn, bool is_driven)
 {
@@ -84,55 +83,4 @@ bool simba_connection_drive(simba_connection *conn,
         }
     }
     return goes_on;
-}
-
-/* False: it was not in time. Leaves the loop meanwhile. */
-static bool await_change(simba_connection *conn, const struct timespec *until)
-{
-    unsigned seen = conn->changes; /* they change inside the loop only */
-    int rc = 0;
-
-    simba_loop_leave(conn->config.loop);
-    pthread_mutex_lock(&conn->lock);
-    while (conn->changes == seen && rc == 0) {
-        rc = pthread_cond_timedwait(&conn->changed, &conn->lock, until);
-    }
-    pthread_mutex_unlock(&conn->lock);
-    simba_loop_enter(conn->config.loop);
-    return rc == 0;
-}
-
-int simba_connection_await(simba_connection *conn,
-                           int64_t until_ms,
-                           simba_error *error)
-{
-    int64_t left_ms = until_ms - simba_loop_now_ms();
-    simba_loop *loop = conn->config.loop;
-    struct timespec until;
-    int rc = SIMBA_OK;
-
-    left_ms = left_ms < 0 ? 0 : left_ms;
-    /* Waiting must not hang on somebody setting the clock. */
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left_ms / 1000;
-    until.tv_nsec += left_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    simba_loop_enter(loop);
-    simba__connection_hold(conn);
-    while (!conn->is_closed && conn->state != SIMBA__CONNECTION_READY &&
-           conn->failures < conn->config.host_count &&
-           await_change(conn, &until)) {
-    }
-    if (conn->state != SIMBA__CONNECTION_READY) {
-        rc = conn->why.code;
-        if (error != NULL) {
-            *error = conn->why;
-        }
-    }
-    simba__connection_release(conn);
-    simba_loop_leave(loop);
-    return rc;
 }

@@ -14,7 +14,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,8 +44,6 @@ static void destroy(simba_connection *conn)
     free(conn->input.bytes);
     free(conn->plain.bytes);
     free(conn->wire.bytes);
-    pthread_cond_destroy(&conn->changed);
-    pthread_mutex_destroy(&conn->lock);
     free(conn);
 }
 
@@ -62,14 +58,6 @@ void simba__connection_release(simba_connection *conn)
     if (--conn->holds == 0 && conn->is_closed) {
         destroy(conn);
     }
-}
-
-static void tell_change(simba_connection *conn)
-{
-    pthread_mutex_lock(&conn->lock);
-    conn->changes++;
-    pthread_cond_broadcast(&conn->changed);
-    pthread_mutex_unlock(&conn->lock);
 }
 
 static void say(const simba_connection *conn,
@@ -115,7 +103,6 @@ void simba__connection_settle(simba_connection *conn)
         conn->logged = SIMBA_OK;
         say(conn, SIMBA_LOG_INFO, conn->was_up ? "back again" : "connected");
     }
-    tell_change(conn);
     if (config->ready != NULL) {
         config->ready(config->self, conn);
     }
@@ -243,7 +230,6 @@ void simba_connection_break(simba_connection *conn,
                     conn->where, words);
     simba_timer_set(config->loop, &conn->timer, next_try_ms(conn, was_ready));
     conn->which = (conn->which + 1) % config->host_count;
-    tell_change(conn);
     if (conn->failures <= config->host_count || conn->logged != code) {
         conn->logged = code;
         say(conn, SIMBA_LOG_WARN, words);
@@ -608,7 +594,6 @@ int simba_connection_open(const simba_connection_config *config,
                           simba_error *error)
 {
     const simba_connection_host *first;
-    pthread_condattr_t attributes;
     simba_connection *conn;
 
     *out = NULL;
@@ -619,11 +604,6 @@ int simba_connection_open(const simba_connection_config *config,
     conn = calloc(1, sizeof *conn);
     if (conn != NULL) {
         conn->config = *config;
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_mutex_init(&conn->lock, NULL);
-        pthread_cond_init(&conn->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
         if (!copy_hosts(conn, config->hosts, config->host_count)) {
             destroy(conn);
             conn = NULL;
@@ -658,7 +638,6 @@ void simba_connection_close(simba_connection *conn)
     simba__connection_hold(conn);
     conn->is_closed = true;
     drop(conn);
-    tell_change(conn);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: closed",
                     conn->config.store, conn->where);
     simba__exchanges_close(conn);

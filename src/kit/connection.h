@@ -9,8 +9,6 @@
 #include "kit/backoff.h"
 #include "kit/lookup.h"
 
-#include <pthread.h>
-
 enum {
     SIMBA__CONNECTION_WHERE = 100,
     /* A caller reads for itself again when so many replies in a row came one by
@@ -53,10 +51,6 @@ struct simba_connection {
     int holds;           /* who works on it; it is not freed meanwhile */
     simba_error why;     /* it broke last */
     int logged;          /* the code of what was logged since it was up */
-
-    pthread_mutex_t lock; /* guards what those who await it wait for */
-    pthread_cond_t changed;
-    unsigned changes; /* it is ready, or a try has failed */
 
     /* Coming up. */
     simba_timer timer; /* the next try, its limit, or the end of silence */

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -406,21 +405,4 @@ void still_end(void)
     if (still.timers != NULL || still.io_count > 0) {
         abort(); /* the store has left something behind */
     }
-}
-
-/* A store that waits for its opening lets the loop go on. */
-int pthread_cond_timedwait(pthread_cond_t *condition,
-                           pthread_mutex_t *mutex,
-                           const struct timespec *until)
-{
-    static int steps;
-    bool goes_on;
-
-    (void)condition;
-    (void)until;
-    pthread_mutex_unlock(mutex);
-    goes_on = steps < 1000 && still_step();
-    steps = goes_on ? steps + 1 : 0;
-    pthread_mutex_lock(mutex);
-    return goes_on ? 0 : ETIMEDOUT;
 }

@@ -85,35 +85,3 @@ TEST(test_caller_thread__driver_sees_the_end_of_the_connection)
     client_close(&client);
     close(listener);
 }
-
-TEST(test_caller_thread__await_tells_when_it_is_ready_or_hopeless)
-{
-    struct client client = {.greets = true, .config.host_count = 2};
-    struct client hopeless = {.config.host_count = 2};
-    int listener, fd;
-    simba_error error;
-
-    close(listen_on(&client.hosts[0]));
-    listener = listen_on(&client.hosts[1]);
-    client_open(&client);
-    assert_int_equal(
-        simba_connection_await(client.connection, now_ms() + 30, &error),
-        SIMBA_EUNAVAIL);
-    fd = admit_greeted(listener);
-    assert_int_equal(
-        simba_connection_await(client.connection, now_ms() + 9000, &error),
-        SIMBA_OK);
-    client_close(&client);
-    close(fd);
-    close(listener);
-
-    close(listen_on(&hopeless.hosts[0]));
-    close(listen_on(&hopeless.hosts[1]));
-    client_open(&hopeless);
-    assert_int_equal(
-        simba_connection_await(hopeless.connection, now_ms() + 9000, &error),
-        SIMBA_EUNAVAIL);
-    assert_non_null(strstr(error.message, "refused"));
-    assert_int_equal(hopeless.downs, 2);
-    client_close(&hopeless);
-}

@@ -52,8 +52,8 @@
  * Threads: everything here happens inside the loop, unless it says otherwise.
  *
  * Re-entrance: a hook, send() and failed() may call anything of this file but
- * simba_connection_await() and simba_connection_drive(); also break and close
- * the connection they are called for. No hook and no failed() is called from
+ * simba_connection_drive(); also break and close the connection they are called
+ * for. No hook and no failed() is called from
  * within open, submit, write, ready, end or cancel, but submit may call send();
  * break and close do call failed(), and break calls down(), before they return.
  * What is submitted while a connection is being closed fails at once.
@@ -282,20 +282,6 @@ typedef struct simba_connection_config {
 SIMBA_API SIMBA_MUST_USE int simba_connection_open(
     const simba_connection_config *config,
     simba_connection **connection,
-    simba_error *error);
-
-/**
- * Wait until it is ready, or each server was tried once in vain; for `open` of
- * a backend.
- *
- * @param until_ms  boot clock
- * @return SIMBA_OK or why there is no connection
- *
- * Threads: outside the loop; blocks.
- */
-SIMBA_API SIMBA_MUST_USE int simba_connection_await(
-    simba_connection *connection,
-    int64_t until_ms,
     simba_error *error);
 
 /** End it, for `detach` of a backend: what is open fails, down() is not called.
