@@ -302,16 +302,3 @@ void simba__redis_admin_fail(struct simba__redis *store, const simba_error *why)
         }
     }
 }
-
-void simba__redis_admin_end(struct simba__redis *store)
-{
-    struct simba__redis_admin_request *next;
-
-    /* The connections are closed: whoever awaited a reply has got none. */
-    for (struct simba__redis_admin_request *s = store->admin_requests;
-         s != NULL; s = next) {
-        next = s->next;
-        s->open = 0;
-        finish_if_done(s);
-    }
-}

@@ -20,7 +20,6 @@ static void note_down(struct simba__redis_connection *conn,
     conn->why = *why;
     if (conn->state != SIMBA__REDIS_DOWN) {
         conn->state = SIMBA__REDIS_DOWN;
-        conn->generation++;
         redisReaderFree(conn->reader);
         conn->reader = NULL;
     }
@@ -57,8 +56,8 @@ static void on_aim(void *self, simba_connection *link)
 
     (void)link;
     conn->state = SIMBA__REDIS_RESOLVING;
-    if (conn->hooks->aim != NULL) {
-        conn->hooks->aim(conn);
+    if (conn->server != NULL && conn->store->sentinel != NULL) {
+        simba__redis_sentinel_aim(conn->store->sentinel, conn);
     } else {
         simba__redis_connect(conn, &conn->address);
     }
@@ -91,12 +90,6 @@ static void on_connected(void *self, simba_connection *link)
     }
     simba__redis_limits_begin(conn);
     simba__redis_handshake(conn);
-}
-
-void simba__redis_connection_ready(struct simba__redis_connection *conn)
-{
-    assert(conn->state == SIMBA__REDIS_HANDSHAKE);
-    simba_connection_ready(conn->link);
 }
 
 static void on_ready(void *self, simba_connection *link)
@@ -240,7 +233,6 @@ static size_t on_received(void *self,
                           size_t count)
 {
     struct simba__redis_connection *conn = self;
-    unsigned generation = conn->generation;
 
     (void)link;
     conn->silent_since_ms = simba_loop_now_ms();
@@ -248,7 +240,7 @@ static size_t on_received(void *self,
     if (redisReaderFeed(conn->reader, bytes, count) != REDIS_OK) {
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
     }
-    while (conn->generation == generation) {
+    while (conn->reader != NULL) { /* it has not broken meanwhile */
         void *reply = NULL;
         int rc = redisReaderGetReply(conn->reader, &reply);
 

@@ -118,7 +118,7 @@ static void on_reply(struct simba__redis_connection *conn,
         simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0,
                                 "still loading its data");
     } else if (pending == conn->last_step) {
-        simba__redis_connection_ready(conn);
+        simba_connection_ready(conn->link);
     }
 }
 
@@ -161,6 +161,6 @@ void simba__redis_handshake(struct simba__redis_connection *conn)
     if (!is_sent) {
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
     } else if (conn->last_step == NULL) {
-        simba__redis_connection_ready(conn);
+        simba_connection_ready(conn->link);
     }
 }

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LINGER_MS = 5000, /* how long a channel is kept that nobody needs */
-    BATCH = 500,      /* channels in one SUBSCRIBE */
-};
+/* How long a channel is kept that nobody needs. */
+enum { LINGER_MS = 5000 };
 
 /* All of them, in no order: the first after NULL; NULL: no more. */
 static struct simba__redis_channel *next_channel(
@@ -292,38 +290,15 @@ void simba__redis_retry_later(struct simba__redis *store,
 
 /* --- the subscriber connection ------------------------------------------- */
 
-/* False: the connection was given up. */
-static bool send_batch(struct simba__redis_connection *conn,
-                       struct simba__redis_command *command)
-{
-    assert(command->count >= 1 && command->count <= BATCH + 1);
-    if (command->count > 1 && !simba__redis_send(conn, command, NULL)) {
-        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
-        return false;
-    }
-    command->count = 1;
-    return true;
-}
-
 void simba__redis_subscriber_ready(struct simba__redis_connection *conn)
 {
-    const char *word[BATCH + 1] = {"SUBSCRIBE"};
-    size_t length[BATCH + 1] = {sizeof "SUBSCRIBE" - 1};
-    struct simba__redis_command command = {1, word, length};
     struct simba__redis_channel *channel = NULL;
 
     while ((channel = next_channel(conn->store, channel)) != NULL) {
-        if (channel->subscription->server != conn->server || channel->is_sent) {
-            continue;
+        if (channel->subscription->server == conn->server) {
+            subscribe(channel);
         }
-        if (command.count > BATCH && !send_batch(conn, &command)) {
-            return;
-        }
-        channel->is_sent = true;
-        word[command.count] = channel->link.key;
-        length[command.count++] = channel->link.length;
     }
-    (void)send_batch(conn, &command);
 }
 
 /* The server knows none of its channels any more. */

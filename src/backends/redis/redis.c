@@ -21,6 +21,7 @@ static void detach(simba_backend *self)
 {
     struct simba__redis *store = (struct simba__redis *)self;
     simba_loop *loop = self->loop;
+    simba_error why;
 
     if (store->sentinel != NULL) {
         simba__redis_connection_close(&store->sentinel->connection);
@@ -31,8 +32,9 @@ static void detach(simba_backend *self)
     if (store->cluster != NULL) {
         simba__redis_cluster_stop(store->cluster);
     }
-    simba__redis_requests_end(store);
-    simba__redis_admin_end(store);
+    simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis: the store is closed");
+    simba__redis_requests_end(store, &why);
+    simba__redis_admin_fail(store, &why);
     simba_timer_clear(loop, &store->sweep);
     simba_timer_clear(loop, &store->grace);
 }

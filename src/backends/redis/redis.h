@@ -116,9 +116,6 @@ struct simba__redis_pending {
 };
 
 struct simba__redis_hooks {
-    /** Find out where to connect to, then call simba__redis_connect() or
-     * simba__redis_disconnect(). NULL: always to the same address. */
-    void (*aim)(struct simba__redis_connection *conn);
     void (*ready)(struct simba__redis_connection *conn);
     /** It broke, or could not be made (conn->why); it reconnects by itself. */
     void (*down)(struct simba__redis_connection *conn);
@@ -163,15 +160,14 @@ struct simba__redis_connection {
     struct simba__redis_pending *last_step;
 
     enum simba__redis_connection_state state;
-    simba_connection *link; /* NULL: closed */
-    redisReader *reader;
+    simba_connection *link;                            /* NULL: closed */
+    redisReader *reader;                               /* NULL: it is down */
     redisReplyObjectFunctions makers, *default_makers; /* of its values */
     size_t values, bytes; /* of the reply that is being read, so far */
     const char *text;     /* of the command that is being sent */
     size_t text_length;
     bool is_sent;
     int64_t silent_since_ms; /* while replies are awaited */
-    unsigned generation;     /* grows whenever it breaks */
     simba_error why;         /* it broke last */
 };
 
@@ -186,16 +182,13 @@ void simba__redis_connection_open(struct simba__redis_connection *conn);
 /** End it; whoever awaits a reply gets none, and `down` is not called. */
 void simba__redis_connection_close(struct simba__redis_connection *conn);
 
-/** For `aim`: connect to this address. */
+/** Sentinels have told where the master is: connect to this address. */
 void simba__redis_connect(struct simba__redis_connection *conn,
                           const struct simba__redis_address *address);
 
 /** Give this connection up, and reconnect later: code, native, format, … */
 #define simba__redis_disconnect(conn, ...)                                     \
     simba_connection_break((conn)->link, __VA_ARGS__)
-
-/** The handshake is done: it is fit for use. */
-void simba__redis_connection_ready(struct simba__redis_connection *conn);
 
 /** A command, in parts. */
 struct simba__redis_command {
@@ -238,7 +231,7 @@ bool simba__redis_is_too_much(const struct simba__redis_connection *conn);
 /* --- handshake.c --------------------------------------------------------- */
 
 /** Authenticate, choose the database, learn the facts, as far as wanted; ends
- * with simba__redis_connection_ready() or simba__redis_disconnect(). */
+ * with simba_connection_ready() or simba__redis_disconnect(). */
 void simba__redis_handshake(struct simba__redis_connection *conn);
 
 /** The value of a line "name:value" of INFO; "" when there is none, cut when it
@@ -438,7 +431,8 @@ void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
 void simba__redis_requests_forget(const struct simba__redis_server *server);
 
 /** End all of them: the loop is about to end. */
-void simba__redis_requests_end(struct simba__redis *store);
+void simba__redis_requests_end(struct simba__redis *store,
+                               const simba_error *why);
 
 /* --- reply.c ------------------------------------------------------------- */
 
@@ -663,9 +657,6 @@ void simba__redis_admin_start(struct simba__redis *store,
 /** Fail those that wait for their servers. */
 void simba__redis_admin_fail(struct simba__redis *store,
                              const simba_error *why);
-
-/** End all of them: the loop is about to end. */
-void simba__redis_admin_end(struct simba__redis *store);
 
 typedef void simba__redis_admin_fn(struct simba__redis_admin_request *admin,
                                    struct simba__redis_server *server,

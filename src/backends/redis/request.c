@@ -734,16 +734,15 @@ void simba__redis_requests_forget(const struct simba__redis_server *server)
     }
 }
 
-void simba__redis_requests_end(struct simba__redis *store)
+void simba__redis_requests_end(struct simba__redis *store,
+                               const simba_error *why)
 {
     struct simba__redis_request *next;
-    simba_error why;
 
-    simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis: the store is closed");
     for (struct simba__redis_request *r = store->requests; r != NULL;
          r = next) {
         next = r->next;
         r->server = NULL;
-        finish(r, SIMBA_EUNAVAIL, &why);
+        finish(r, why->code, why);
     }
 }

@@ -7,15 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void aim(struct simba__redis_connection *conn)
-{
-    if (conn->store->sentinel != NULL) {
-        simba__redis_sentinel_aim(conn->store->sentinel, conn);
-    } else {
-        simba__redis_connect(conn, &conn->server->address);
-    }
-}
-
 /* The other connections go where the commands go: a master that was replaced
  * while it hung may still have them. */
 static void follow(struct simba__redis_connection *conn)
@@ -130,20 +121,17 @@ static void replication_down(struct simba__redis_connection *conn)
 }
 
 static const struct simba__redis_hooks command_hooks = {
-    .aim = aim,
     .ready = command_ready,
     .down = command_down,
 };
 
 static const struct simba__redis_hooks subscriber_hooks = {
-    .aim = aim,
     .ready = simba__redis_subscriber_ready,
     .down = simba__redis_subscriber_down,
     .message = simba__redis_subscriber_message,
 };
 
 static const struct simba__redis_hooks replication_hooks = {
-    .aim = aim,
     .ready = replication_ready,
     .down = replication_down,
 };
