@@ -188,7 +188,6 @@ static void on_tidy(simba_timer *timer)
         next = s->next;
         /* What waits for it is perhaps another's by now. */
         simba__redis_backlog_send(&s->backlog);
-        simba__redis_backlog_send(&s->replication_backlog);
     }
     for (struct simba__redis_server *s = store->servers; s != NULL; s = next) {
         next = s->next;

@@ -160,6 +160,9 @@ bool simba__redis_send(struct simba__redis_connection *conn,
         }
     }
     free(text);
+    if (!conn->is_sent && pending == NULL) {
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
+    }
     return conn->is_sent;
 }
 

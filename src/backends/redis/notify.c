@@ -41,12 +41,9 @@ static void subscribe(struct simba__redis_channel *channel)
     simba__redis_connection_open(&server->subscriber);
     if (server->subscriber.state == SIMBA__REDIS_READY && !channel->is_sent) {
         channel->is_sent = true;
-        if (!simba__redis_send_words(
-                &server->subscriber, NULL,
-                (const char *[]){"SUBSCRIBE", channel->link.key, NULL})) {
-            simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
-                                    "out of memory");
-        }
+        simba__redis_send_words(
+            &server->subscriber, NULL,
+            (const char *[]){"SUBSCRIBE", channel->link.key, NULL});
     }
 }
 
@@ -55,12 +52,10 @@ static void unsubscribe(struct simba__redis_channel *channel)
     struct simba__redis_server *server = channel->subscription->server;
 
     if (server != NULL && channel->is_sent &&
-        server->subscriber.state == SIMBA__REDIS_READY &&
-        !simba__redis_send_words(
+        server->subscriber.state == SIMBA__REDIS_READY) {
+        simba__redis_send_words(
             &server->subscriber, NULL,
-            (const char *[]){"UNSUBSCRIBE", channel->link.key, NULL})) {
-        simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
-                                "out of memory");
+            (const char *[]){"UNSUBSCRIBE", channel->link.key, NULL});
     }
     channel->is_sent = false;
     channel->is_open = false;
@@ -278,8 +273,7 @@ void simba__redis_retry_later(struct simba__redis *store,
                               int64_t wait_ms)
 {
     struct simba__redis_subscription *subscription =
-        (struct simba__redis_subscription *)simba__hash_find(
-            &store->subscriptions, mutex);
+        simba__redis_subscription_find(store, mutex);
 
     if (subscription != NULL) {
         subscription->lapsed.fire = on_offer_lapsed;

@@ -109,7 +109,6 @@ void simba__redis_unreachable(struct simba__redis *store,
     for (struct simba__redis_server *s = store->servers; s != NULL;
          s = s->next) {
         simba__redis_backlog_fail(&s->backlog, &why);
-        simba__redis_backlog_fail(&s->replication_backlog, &why);
     }
     simba__redis_admin_fail(store, &why);
 }

@@ -199,7 +199,8 @@ struct simba__redis_command {
 
 /** Send a command. False: no memory, and nothing happened.
  *
- * @param pending  awaits the reply; NULL for a subscriber's commands */
+ * @param pending  awaits the reply; NULL for a subscriber's commands, without
+ *                 which the connection is given up */
 bool simba__redis_send(struct simba__redis_connection *conn,
                        const struct simba__redis_command *command,
                        struct simba__redis_pending *pending);
@@ -259,7 +260,7 @@ struct simba__redis_server {
     struct simba__redis_connection command;
     struct simba__redis_connection subscriber;  /* opened when one waits */
     struct simba__redis_connection replication; /* WAIT holds it up; likewise */
-    struct simba__redis_backlog backlog, replication_backlog;
+    struct simba__redis_backlog backlog;
     bool was_ready;
     int told; /* why it is down, as was logged; 0: it is not */
 };
@@ -416,17 +417,18 @@ void simba__redis_request_route(struct simba__redis_request *r);
 void simba__redis_request_subscribed(struct simba__redis_request *r,
                                      const simba_error *why);
 
-/** Complete it with these words of ours. */
+/** Complete it with these words of ours, as printf has them. */
 void simba__redis_request_fail(struct simba__redis_request *r,
                                int code,
-                               const char *words);
+                               const char *format,
+                               ...) __attribute__((format(printf, 3, 4)));
 
 /** Send, or fail, all of a backlog. */
 void simba__redis_backlog_send(struct simba__redis_backlog *backlog);
 void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
                                const simba_error *why);
 
-/** The server goes, and no request is sent to it or waits in its backlogs:
+/** The server goes, and no request is sent to it or waits in its backlog:
  * those that pause or subscribe find another. */
 void simba__redis_requests_forget(const struct simba__redis_server *server);
 

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,7 @@ static void on_reply(struct simba__redis_connection *conn,
                      struct simba__redis_pending *pending,
                      const redisReply *reply);
 
-/* --- backlogs, and the end
- * ------------------------------------------------------------- */
+/* --- backlogs, and the end ----------------------------------------------- */
 
 static void put_into_backlog(struct simba__redis_backlog *backlog,
                              struct simba__redis_request *r)
@@ -72,7 +72,6 @@ static void finish(struct simba__redis_request *r,
         take_from_backlog(&store->backlog, r);
     } else if (r->state == SIMBA__REDIS_UNSENT) {
         take_from_backlog(&r->server->backlog, r);
-        take_from_backlog(&r->server->replication_backlog, r);
     }
     simba_timer_clear(store->base.loop, &r->pause);
     simba_timer_clear(store->base.loop, &r->deadline);
@@ -87,10 +86,16 @@ static void finish(struct simba__redis_request *r,
 
 void simba__redis_request_fail(struct simba__redis_request *r,
                                int code,
-                               const char *words)
+                               const char *format,
+                               ...)
 {
     simba_error error;
+    char words[256];
+    va_list arguments;
 
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
     simba_error_set(&error, code, 0, "redis %s: %s",
                     r->server == NULL ? r->store->settings.shown
                                       : r->server->command.shown,
@@ -278,7 +283,6 @@ static bool is_too_short(struct simba__redis_request *r)
     struct simba__lease lease = {.ttl_ms = request->ttl_ms,
                                  .transition_ms = request->transition_ms};
     int64_t certain_ms, most_ms;
-    char words[256];
 
     if (r->script != SIMBA__REDIS_ACQUIRE ||
         r->server->command.state != SIMBA__REDIS_READY) {
@@ -290,14 +294,13 @@ static bool is_too_short(struct simba__redis_request *r)
     if (request->budget_ms <= most_ms) {
         return false;
     }
-    snprintf(
-        words, sizeof words,
+    simba__redis_request_fail(
+        r, SIMBA_EMISCONFIG,
         "owners are certain for %" PRId64
         " ms only, whatever their lease, for without \"appendonly yes\" it "
         "forgets them (restart_grace); give a release budget of at most "
         "%" PRId64 " ms, not of %" PRId64,
         certain_ms, most_ms, request->budget_ms);
-    simba__redis_request_fail(r, SIMBA_EMISCONFIG, words);
     return true;
 }
 
@@ -322,7 +325,6 @@ static void hold_back(struct simba__redis_request *r, int64_t until_ms)
     struct simba__redis *store = r->store;
     const struct simba__redis_facts *facts = &r->server->command.facts;
     int64_t now_ms = simba_loop_now_ms();
-    simba_error error;
 
     if (until_ms - now_ms <= SETTLE_MS && until_ms < r->request->deadline_ms) {
         pause_request(r, until_ms - now_ms);
@@ -331,24 +333,20 @@ static void hold_back(struct simba__redis_request *r, int64_t until_ms)
     if (!store->grace.is_set || until_ms < store->grace.at_ms) {
         simba_timer_set(store->base.loop, &store->grace, until_ms);
     }
-    simba_error_set(
-        &error, SIMBA_EBUSY, 0,
-        "redis %s: was started %" PRId64
-        " s ago and may have forgotten owners: "
+    simba__redis_request_fail(
+        r, SIMBA_EBUSY,
+        "was started %" PRId64 " s ago and may have forgotten owners: "
         "nobody acquires for another %" PRId64 " s; cures: %s",
-        r->server->command.shown, (now_ms - facts->up_since_ms) / 1000,
-        (until_ms - now_ms + 999) / 1000,
+        (now_ms - facts->up_since_ms) / 1000, (until_ms - now_ms + 999) / 1000,
         facts->keeps_data
             ? "appendfsync always"
             : "appendonly yes there, or a shorter restart_grace on all hosts");
-    finish(r, SIMBA_EBUSY, &error);
 }
 
 void simba__redis_request_route(struct simba__redis_request *r)
 {
     struct simba__redis *store = r->store;
     bool needs_wait = needs_replicas(r);
-    struct simba__redis_backlog *backlog;
     struct simba__redis_connection *conn;
     int64_t grace_ms;
 
@@ -383,10 +381,8 @@ void simba__redis_request_route(struct simba__redis_request *r)
     simba__redis_connection_open(conn);
     if (conn->state != SIMBA__REDIS_READY ||
         r->server->command.state != SIMBA__REDIS_READY) {
-        backlog =
-            needs_wait ? &r->server->replication_backlog : &r->server->backlog;
         r->state = SIMBA__REDIS_UNSENT;
-        put_into_backlog(backlog, r);
+        put_into_backlog(&r->server->backlog, r);
         return;
     }
     r->state = SIMBA__REDIS_SENT;
@@ -460,18 +456,14 @@ void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
  * back. */
 static void fail_for_replicas(struct simba__redis_request *r, int code)
 {
-    simba_error error;
-
     if (r->had_replicas == WAIT_REFUSED) {
         simba__redis_request_fail(r,
                                   code == SIMBA_EUNAVAIL ? SIMBA_EDENIED : code,
                                   "refuses WAIT: does its user lack +wait?");
         return;
     }
-    simba_error_set(&error, code, 0, "redis %s: only %d of %d replicas have it",
-                    r->server->command.shown, r->had_replicas,
-                    r->store->settings.replicas);
-    finish(r, code, &error);
+    simba__redis_request_fail(r, code, "only %d of %d replicas have it",
+                              r->had_replicas, r->store->settings.replicas);
 }
 
 static void on_taken_back(struct simba__redis_connection *conn,

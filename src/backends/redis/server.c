@@ -66,7 +66,6 @@ static void command_ready(struct simba__redis_connection *conn)
     follow(&server->subscriber);
     follow(&server->replication);
     simba__redis_backlog_send(&server->backlog);
-    simba__redis_backlog_send(&server->replication_backlog);
     if (server->was_ready) {
         simba__log(&store->log, SIMBA_LOG_INFO, "redis %s: back again",
                    conn->shown);
@@ -111,7 +110,7 @@ static void replication_ready(struct simba__redis_connection *conn)
         strcmp(command->facts.run, conn->facts.run) != 0) {
         simba__redis_disconnect(command, SIMBA_EUNAVAIL, 0, "was restarted");
     }
-    simba__redis_backlog_send(&conn->server->replication_backlog);
+    simba__redis_backlog_send(&conn->server->backlog);
 }
 
 static void replication_down(struct simba__redis_connection *conn)
@@ -163,7 +162,6 @@ struct simba__redis_server *simba__redis_server_add(
     server->store = store;
     server->address = *address;
     server->backlog.last = &server->backlog.first;
-    server->replication_backlog.last = &server->replication_backlog.first;
     init_connection(server, &server->command, &command_hooks);
     init_connection(server, &server->subscriber, &subscriber_hooks);
     init_connection(server, &server->replication, &replication_hooks);
@@ -192,7 +190,6 @@ void simba__redis_server_remove(struct simba__redis_server *server)
     simba__redis_connection_close(&server->subscriber);
     simba__redis_connection_close(&server->replication);
     simba__redis_backlog_fail(&server->backlog, &why);
-    simba__redis_backlog_fail(&server->replication_backlog, &why);
     simba__redis_requests_forget(server);
     simba__redis_subscriptions_forget(server);
     if (server->store->driven == server) {
