@@ -157,7 +157,7 @@ static void look(struct simba__redis_admin_request *admin,
 {
     static const simba_attempt nobody;
     struct simba__redis_keys keys;
-    const char *words[3 + SIMBA__REDIS_KEYS + 3] = {
+    const char *words[3 + SIMBA__REDIS_KEYS + 4] = {
         "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
     int count = 3;
 
@@ -173,6 +173,7 @@ static void look(struct simba__redis_admin_request *admin,
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         words[count++] = keys.text[i];
     }
+    words[count++] = ""; /* it needs no letters */
     words[count++] = "2";
     words[count] = mutex;
     simba__redis_admin_send(admin, server, on_look, words);

@@ -120,6 +120,10 @@ struct simba__redis_channel *simba__redis_channel_open(
         subscribe(channel); /* it was refused once: perhaps not any more */
         return channel;
     }
+    /* Who hears broadcasts and not this is a JVM contender. No id is "@". */
+    if (id == NULL && simba__redis_channel_open(store, mutex, "@") == NULL) {
+        return NULL;
+    }
     subscription = subscription_of(store, mutex);
     if (subscription == NULL) {
         return NULL;

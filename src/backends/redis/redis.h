@@ -61,6 +61,7 @@ struct simba__redis_settings {
     /* So long nobody acquires on a server that may have forgotten owners, and
      * for so long at most an owner is certain of one that may: 0: neither. */
     int64_t grace_ms;
+    bool is_jvm_expected; /* room is left for JVM contenders, seen or not */
     char shown[SIMBA__REDIS_SHOWN + 1]; /* for messages, without secrets */
 };
 
@@ -329,8 +330,8 @@ enum simba__redis_script_name {
 };
 
 struct simba__redis_script {
-    const char *own; /* without the common parts */
-    char text[10240];
+    const char *own, *rest; /* without the common parts */
+    char text[14336];
     size_t length;
     char sha[41];
 };
@@ -405,6 +406,9 @@ struct simba__redis_request {
 
 /** How long its owners are certain at most; INT64_MAX: as long as a lease. */
 int64_t simba__redis_certain_ms(const struct simba__redis_server *server);
+
+/** What the scripts must know of the store: their first argument. */
+const char *simba__redis_letters(const struct simba__redis *store);
 
 /** Start a request that a script carries out. */
 void simba__redis_request_start(struct simba__redis *store,

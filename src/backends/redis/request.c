@@ -18,7 +18,7 @@
 enum {
     TRIES_MOST = 16,
     PAUSE_MS = 20,
-    ARGUMENTS_MOST = 8,
+    ARGUMENTS_MOST = 9,
     WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
     /* A server that was killed may lack the last writes even of an append-only
      * file: it postpones them while the disk is busy. Within this time whoever
@@ -181,6 +181,14 @@ static void add_number(struct words *words, int64_t value)
     add_word(words, text, (size_t)length);
 }
 
+const char *simba__redis_letters(const struct simba__redis *store)
+{
+    static const char *const letters[2][2] = {{"", "j"}, {"c", "cj"}};
+
+    return letters[store->settings.shape == SIMBA__REDIS_CLUSTER]
+                  [store->settings.is_jvm_expected];
+}
+
 /* False: no memory. */
 static bool send_script(struct simba__redis_request *r,
                         struct simba__redis_connection *conn)
@@ -191,6 +199,7 @@ static bool send_script(struct simba__redis_request *r,
     const char *reason = request->reason == NULL ? "" : request->reason;
     const char *command = r->sends_text ? "EVAL" : "EVALSHA";
     bool is_break = r->script == SIMBA__REDIS_BREAK;
+    const char *letters = simba__redis_letters(r->store);
     struct simba__redis_keys keys;
     struct words words;
     char *still;
@@ -209,6 +218,7 @@ static bool send_script(struct simba__redis_request *r,
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         add_word(&words, keys.text[i], keys.length[i]);
     }
+    add_word(&words, letters, strlen(letters));
     if (r->script != SIMBA__REDIS_READ && !is_break) {
         char *attempt = words.texts[words.text_count++];
 

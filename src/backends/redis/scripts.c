@@ -12,7 +12,8 @@
 #include <string.h>
 
 static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
-    [SIMBA__REDIS_ACQUIRE] = {.own = SIMBA__REDIS_LUA_ACQUIRE},
+    [SIMBA__REDIS_ACQUIRE] = {.own = SIMBA__REDIS_LUA_ACQUIRE,
+                              .rest = SIMBA__REDIS_LUA_ACQUIRE_DECISION},
     [SIMBA__REDIS_RENEW] = {.own = SIMBA__REDIS_LUA_RENEW},
     [SIMBA__REDIS_RELEASE] = {.own = SIMBA__REDIS_LUA_RELEASE},
     [SIMBA__REDIS_READ] = {.own = SIMBA__REDIS_LUA_READ},
@@ -28,9 +29,11 @@ static void make_scripts(void)
         unsigned char digest[EVP_MAX_MD_SIZE];
         unsigned int length = 0;
 
-        script->length = (size_t)snprintf(script->text, sizeof script->text,
-                                          "%s%s%s", SIMBA__REDIS_LUA_COMMON,
-                                          SIMBA__REDIS_LUA_TENURE, script->own);
+        script->length = (size_t)snprintf(
+            script->text, sizeof script->text, "%s%s%s%s%s%s",
+            SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
+            SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE, script->own,
+            script->rest == NULL ? "" : script->rest);
         assert(script->length < sizeof script->text);
         EVP_Digest(script->text, script->length, digest, &length, EVP_sha1(),
                    NULL);

@@ -1,22 +1,32 @@
--- The scripts that keep a mutex. Each section is sent behind the first two.
+-- The scripts that keep a mutex. Each section is sent behind the first four.
 --
 -- KEYS are those of one mutex, as README.md lists them; `doctor` has one of its
--- own. A reply begins with: mine, clock us, owner, tenure, lease left ms, token,
--- position us, is head, ms to wait for.
+-- own. ARGV begins with letters: c, this is a node of a cluster, which knows its
+-- own subscribers only; j, JVM contenders are to be expected. A reply begins
+-- with: mine, clock us, owner, tenure, lease left ms, token, position us, is
+-- head, ms to wait for.
 
 -- name: common
 -- The names of the keys, and the queue of waiters.
 --
 -- A member of the queue that is also in WAITERS is a C waiter; any other is a
--- JVM contender, which is woken but is offered nothing.
+-- JVM contender. It knows of no offer, so while it has one the others are kept
+-- off.
 local LEASE, TENURE, NEXT, TOMBSTONE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local TOKEN, FENCE, QUEUE = KEYS[5], KEYS[6], KEYS[7]
 local WAITERS, ATTEMPTS = KEYS[8], KEYS[9]
-local OFFER_MS = 300
+local OFFER_MS, JVM_OFFER_MS = 300, 100
+local IS_CLUSTER = string.find(ARGV[1] or '', 'c', 1, true)
 
--- The field of ATTEMPTS that names who was offered the mutex last: no id is
--- empty.
-local OFFERED = ''
+-- Fields of ATTEMPTS beside ids, which are not empty and do not end in @: who
+-- was offered the mutex last; until when a JVM owner is remembered, in ms; how
+-- often the mutex went from one of ours to the next since JVM contenders could
+-- have it, and how often it may.
+local OFFERED, JVM_UNTIL, TURNS, TURNS_MOST = '', 'jvm@', 'turns@', 'most@'
+
+-- NEXT when the mutex is left to JVM contenders; and as the id of a channel
+-- that all of ours subscribe to who hear the broadcasts.
+local JVM = '@'
 
 local function clock_us()
     local time = redis.call('TIME')
@@ -33,12 +43,16 @@ local function forget(id)
     redis.call('HDEL', ATTEMPTS, id)
 end
 
+-- name: queue
+-- Who waits, and who of them lives.
+
 -- Reads the queue from its head until `want` live C waiters are found. Live is
 -- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
--- is alive. Returns the live, then those who only seem dead, then the JVM
--- contenders that stand before all of the live.
+-- is alive. Returns the live, then those who only seem dead, then the first JVM
+-- contender if it stands before all of the live. One that nobody hears for is
+-- gone, and would be woken for nothing.
 local function find_live(now_ms, want, me)
-    local live, silent, foreign, lapsed = {}, {}, {}, {}
+    local live, silent, lapsed, jvm = {}, {}, {}
     local from, step = 0, 4
     while #live < want do
         local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
@@ -53,8 +67,10 @@ local function find_live(now_ms, want, me)
         local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
         for i, id in ipairs(ids) do
             if not ends[i] then
-                if #live == 0 then
-                    foreign[#foreign + 1] = id
+                if not IS_CLUSTER and counts[2 * i] == 0 then
+                    lapsed[#lapsed + 1] = id
+                elseif #live == 0 then
+                    jvm = jvm or id
                 end
             elseif tonumber(ends[i]) < now_ms then
                 lapsed[#lapsed + 1] = id
@@ -70,8 +86,41 @@ local function find_live(now_ms, want, me)
     for _, id in ipairs(lapsed) do
         forget(id)
     end
-    return live, silent, foreign
+    return live, silent, jvm
 end
+
+-- Many JVM contenders have no position, and their tries leave no trace. They are
+-- there if one owned the mutex lately, or if others than ours hear the
+-- broadcasts; those that have a position wait for that. Is it time to leave the
+-- mutex to them? If none comes, that is done half as often each time.
+local TURNS_LEAST, TURNS_LIMIT, PAUSE_MS = 2, 64, 30
+
+local function is_left_to_jvm(now_ms)
+    local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
+    if heard[2] <= heard[4] and not string.find(ARGV[1], 'j', 1, true) and
+        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) < now_ms or
+        redis.call('ZCARD', QUEUE) > redis.call('ZCARD', WAITERS) then
+        return false
+    end
+    local turns = (tonumber(redis.call('HGET', ATTEMPTS, TURNS)) or 0) + 1
+    local most = redis.call('HGET', ATTEMPTS, TURNS_MOST) or TURNS_LEAST
+    local is_time = turns > tonumber(most)
+    if is_time then
+        redis.call('HSET', ATTEMPTS, TURNS_MOST,
+            math.min(2 * most, TURNS_LIMIT))
+        turns = 0
+    end
+    redis.call('HSET', ATTEMPTS, TURNS, turns)
+    return is_time
+end
+
+local function end_offer()
+    redis.call('DEL', NEXT)
+    redis.call('HDEL', ATTEMPTS, OFFERED)
+end
+
+-- name: offer
+-- Whom the free mutex is offered to, and who did not come.
 
 -- The two that were notified may both be stopped, which no connection shows. If
 -- neither has asked lately, the one that asked last is notified as well: it
@@ -87,21 +136,28 @@ local function notify_freshest(first, second, message)
     end
 end
 
--- The free mutex is offered to the first live waiter, which has 300 ms to come;
--- the second is notified as well. Without a live one everybody is notified,
--- those too who may just be reconnecting.
+-- The free mutex is offered to the first waiter, which has 300 ms to come; the
+-- next one is notified as well. Without a live one of ours everybody is
+-- notified, those too who may just be reconnecting.
 local function offer_next(now_ms, by)
-    local live, silent, foreign = find_live(now_ms, 2)
+    local live, silent, jvm = find_live(now_ms, 2)
     local message = 'released@@' .. by
-    for _, id in ipairs(foreign) do
-        redis.call('ZREM', QUEUE, id)
-        redis.call('PUBLISH', channel_of(id), message)
+    local to = jvm or live[1]
+    if not jvm and live[1] and is_left_to_jvm(now_ms) then
+        redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
+        redis.call('PUBLISH', LEASE, message)
+    elseif to then
+        redis.call('ZREM', QUEUE, to)
+        redis.call('SET', NEXT, to, 'PX', jvm and JVM_OFFER_MS or OFFER_MS)
+        redis.call('HSET', ATTEMPTS, OFFERED, to)
     end
-    if live[1] then
-        redis.call('ZREM', QUEUE, live[1])
-        redis.call('SET', NEXT, live[1], 'PX', OFFER_MS)
-        redis.call('HSET', ATTEMPTS, OFFERED, live[1])
-    else
+    if jvm then
+        redis.call('PUBLISH', channel_of(jvm), message)
+        if redis.call('PTTL', ATTEMPTS) < 0 then -- without waiters of ours
+            redis.call('PEXPIRE', ATTEMPTS, OFFER_MS)
+        end
+    end
+    if not live[1] then
         redis.call('PUBLISH', LEASE, message)
         live = silent
     end
@@ -132,13 +188,15 @@ local function put_in_queue(id, position_us)
 end
 
 -- Who was offered the mutex and did not come has lost its position: back to the
--- end. Returns whether there was one.
-local function requeue_missing(now_us, offered)
+-- end, if it still waits. Returns whether there was one.
+local function requeue_missing(now_us, offered, owner)
     local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
     if missing then
         local lapses = redis.call('ZSCORE', WAITERS, missing)
         redis.call('HDEL', ATTEMPTS, OFFERED)
-        if lapses and tonumber(lapses) * 1000 >= now_us then
+        if lapses and tonumber(lapses) * 1000 >= now_us or
+            not lapses and missing ~= owner and not IS_CLUSTER and
+            redis.call('PUBSUB', 'NUMSUB', channel_of(missing))[2] > 0 then
             put_in_queue(missing, last_position_us(now_us))
         end
     end
@@ -192,13 +250,13 @@ end
 -- name: acquire
 -- Take the mutex if it is free and nobody alive stands before this contender.
 --
--- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
+-- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
 -- queue), position in us or 0, and if there is one a token that a new one must be
 -- greater than, or '', and "attempt token renewals" of a tenure to be ended: its owner
 -- did not renew it for a whole lease, by the clock of who asks.
 -- The reply's position is the one it would have got if it did not join; when
 -- refused it ends with whether one that was offered the mutex did not come.
-local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
 local owner, tenure, offered = found[1], found[2], found[3]
 local now_us = clock_us()
@@ -208,11 +266,11 @@ local is_queued, has_missed = false, false
 
 local function join()
     local position_us = is_queued and redis.call('ZSCORE', QUEUE, id)
-    local waiter_ms = tonumber(ARGV[5])
+    local waiter_ms = tonumber(ARGV[6])
     if position_us then
         position_us = math.floor(position_us * 1000000 + 0.5)
     else
-        position_us = tonumber(ARGV[6])
+        position_us = tonumber(ARGV[7])
         if position_us == 0 then
             position_us = last_position_us(now_us)
         end
@@ -230,7 +288,7 @@ end
 
 local function refuse(wait_ms)
     local position_us, is_head
-    if ARGV[5] ~= '0' then
+    if ARGV[6] ~= '0' then
         position_us, is_head = join()
     else -- first come is who first asked, whenever it joins
         position_us, is_head = last_position_us(now_us), 0
@@ -243,12 +301,12 @@ end
 local function grant()
     local token, former
     redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
-    token, former = next_token(now_us, ARGV[7])
+    token, former = next_token(now_us, ARGV[8])
     if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
         return redis.error_reply('WRONGTYPE the lease key is not a string')
     end
     tenure = attempt .. ' ' .. token .. '<' .. former ..
-        string.format(' %.0f ', now_ms) .. ARGV[4] .. ' ' .. id ..
+        string.format(' %.0f ', now_ms) .. ARGV[5] .. ' ' .. id ..
         NUL .. lease_ms .. ' 0'
     redis.call('SET', TOKEN, token, 'PX', lease_ms)
     redis.call('SET', TENURE, tenure, 'PX', lease_ms)
@@ -256,12 +314,13 @@ local function grant()
         forget(id)
     end
     if offered then
-        redis.call('DEL', NEXT)
-        redis.call('HDEL', ATTEMPTS, OFFERED)
+        end_offer()
     end
     return {1, now_us, id, tenure, tonumber(lease_ms), token, 0, 0, 0}
 end
 
+-- name: acquire_decision
+-- The rest of it: which of these it is.
 if found[4] then -- undone before it came
     return {0, now_us, owner or '', tenure or '', 0, '', 0, 0, 0}
 end
@@ -278,23 +337,39 @@ if is_awaited then
     if known and not is_queued then -- a former life of the same id
         forget(id)
         if offered == id then
-            redis.call('DEL', NEXT)
-            redis.call('HDEL', ATTEMPTS, OFFERED)
+            end_offer()
             offered = false
         end
     end
-    has_missed = requeue_missing(now_us, offered)
+    has_missed = requeue_missing(now_us, offered, owner)
+    if is_queued and offered ~= id and ARGV[7] ~= '0' and
+        not redis.call('ZSCORE', QUEUE, id) then
+        -- A JVM owner has released: it takes the first from the queue, or all.
+        -- So whichever of them the mutex was left to has had it.
+        put_in_queue(id, tonumber(ARGV[7]))
+        if offered and not redis.call('ZSCORE', WAITERS, offered) then
+            end_offer()
+            offered = false
+        end
+    end
 end
-if owner and ARGV[8] and is_tenure_of(tenure, owner) and ARGV[8] ==
+if owner and ARGV[9] and is_tenure_of(tenure, owner) and ARGV[9] ==
     (string.match(tenure, '^%x+[ !]%d+') or '') .. ' ' ..
     (renewals_of(tenure) or '') then
     redis.call('DEL', LEASE, TOKEN, TENURE)
     owner, tenure = false, false
 end
 if owner then
-    if offered == id then -- passed by one who knows no queue
-        redis.call('DEL', NEXT)
-        redis.call('HDEL', ATTEMPTS, OFFERED)
+    if offered == id or offered == owner or offered == JVM then
+        end_offer() -- passed by one who knows no queue
+    end
+    if not is_tenure_of(tenure, owner) and is_awaited then
+        if not redis.call('ZSCORE', WAITERS, owner) then
+            redis.call('ZREM', QUEUE, owner) -- or its release wakes itself
+        end
+        redis.call('HDEL', ATTEMPTS, TURNS, TURNS_MOST)
+        redis.call('HSET', ATTEMPTS, JVM_UNTIL,
+            string.format('%.0f', now_ms + 10 * lease_ms))
     end
     return refuse(redis.call('PTTL', LEASE))
 end
@@ -307,10 +382,10 @@ if offered and offered ~= id then
     return refuse(left_ms)
 end
 if is_awaited and not offered then
-    local first = find_live(now_ms, 1, is_queued and id or nil)[1]
-    if first and first ~= id then
+    local live, _, jvm = find_live(now_ms, 1, is_queued and id or nil)
+    if jvm or live[1] and live[1] ~= id then
         offer_next(now_ms, id)
-        return refuse(OFFER_MS)
+        return refuse(redis.call('PTTL', NEXT))
     end
 end
 return grant()
@@ -318,8 +393,8 @@ return grant()
 -- name: renew
 -- Extend this very tenure; never create, never steal.
 --
--- ARGV: id, attempt, lease ms.
-local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+-- ARGV: letters, id, attempt, lease ms.
+local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
 local found = redis.call('MGET', LEASE, TENURE)
 local owner, tenure = found[1], found[2]
 local now_us = clock_us()
@@ -338,16 +413,16 @@ return {1, now_us, id, tenure, tonumber(lease_ms),
 -- End this very attempt: its tenure, its position in the queue, its offer; then
 -- offer the mutex to the next.
 --
--- ARGV: id, attempt, tombstone ms or 0. Replies whether a tenure was ended.
-local id, attempt = ARGV[1], ARGV[2]
+-- ARGV: letters, id, attempt, tombstone ms or 0. Replies whether a tenure was ended.
+local id, attempt = ARGV[2], ARGV[3]
 local found = redis.call('MGET', LEASE, TENURE, NEXT)
 local owner, tenure, offered = found[1], found[2], found[3]
 local is_mine = owner == id and is_tenure_of(tenure, owner) and
     string.sub(tenure, 1, 32) == attempt
 local was_offered = false
 
-if ARGV[3] ~= '0' then
-    redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[3])
+if ARGV[4] ~= '0' then
+    redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[4])
 end
 if is_mine then
     redis.call('DEL', LEASE, TOKEN, TENURE)
@@ -363,13 +438,12 @@ if redis.call('HGET', ATTEMPTS, id) == attempt then
     if offered == id then
         was_offered = true
         offered = false
-        redis.call('DEL', NEXT)
-        redis.call('HDEL', ATTEMPTS, OFFERED)
+        end_offer()
     end
 end
 if not offered and (is_mine or was_offered and not owner) then
     local now_us = clock_us()
-    requeue_missing(now_us, offered)
+    requeue_missing(now_us, offered, id)
     offer_next(math.floor(now_us / 1000), id)
 end
 return {is_mine and 1 or 0}
@@ -377,7 +451,7 @@ return {is_mine and 1 or 0}
 -- name: read
 -- Who owns it, and who waits? Changes nothing.
 --
--- ARGV: 1 to tell the queue as well, 2 to count it; then a word to reply with.
+-- ARGV: letters, 1 to tell the queue as well, 2 to count it; then a word to reply with.
 -- The token is the last one if the mutex is free. The reply ends with the id that
 -- it is offered to or '', then id and position us of each in the queue; or,
 -- counted, with how many they are and that word.
@@ -390,10 +464,10 @@ local reply = {0, clock_us(), owner or '', tenure or '',
 if not owner and redis.call('EXISTS', LEASE) == 1 then
     return redis.error_reply('WRONGTYPE the lease key is not a string')
 end
-if ARGV[1] == '2' then
+if ARGV[2] == '2' then
     reply[10] = redis.call('ZCARD', QUEUE) + (found[3] and 1 or 0)
-    reply[11] = ARGV[2]
-elseif ARGV[1] == '1' then
+    reply[11] = ARGV[3]
+elseif ARGV[2] == '1' then
     local queue = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')
     reply[10] = found[3] or ''
     for i = 1, #queue, 2 do
@@ -407,7 +481,7 @@ return reply
 -- End the tenure with this token, whoever has it: it can be renewed no more,
 -- and is free at the end of its lease, or at once.
 --
--- ARGV: token, 1 for at once, why. Mine: it was there.
+-- ARGV: letters, token, 1 for at once, why. Mine: it was there.
 -- KEYS[4] is the record of breaks here, a hash: time in us -> which tenure was
 -- ended and why, as JSON. No break without an entry, so that comes first.
 local BREAKS = TOMBSTONE
@@ -417,17 +491,17 @@ local now_us = clock_us()
 local reply = {0, now_us, owner or '', tenure or '',
     owner and redis.call('PTTL', LEASE) or 0, owner and found[4] or '', 0, 0, 0}
 
-if not owner or (found[4] or '0') ~= ARGV[1] then
+if not owner or (found[4] or '0') ~= ARGV[2] then
     return reply
 end
 redis.call('HSET', BREAKS, string.format('%.0f', now_us), string.format(
-    '{"token":%s,"id":%s,"now":%s,"reason":%s}', ARGV[1], cjson.encode(owner),
-    tostring(ARGV[2] == '1'), cjson.encode(ARGV[3])))
+    '{"token":%s,"id":%s,"now":%s,"reason":%s}', ARGV[2], cjson.encode(owner),
+    tostring(ARGV[3] == '1'), cjson.encode(ARGV[4])))
 reply[1] = 1
-if ARGV[2] == '1' then
+if ARGV[3] == '1' then
     redis.call('DEL', LEASE, TOKEN, TENURE)
     if not offered then
-        requeue_missing(now_us, offered)
+        requeue_missing(now_us, offered, owner)
         offer_next(math.floor(now_us / 1000), owner)
     end
 elseif is_tenure_of(tenure, owner) then

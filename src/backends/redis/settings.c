@@ -18,6 +18,8 @@ enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000, GRACE_LEAST_MS = 100 };
 static const struct simba__parameter parameters[] = {
     {"db", SIMBA__PARAMETER_INT, OFFSET(database), NULL, DATABASE_MOST,
      "the database, as behind the host"},
+    {"jvm", SIMBA__PARAMETER_FLAG, OFFSET(is_jvm_expected), "auto fair", 0,
+     "fair: leave room for JVM contenders, also while none is seen"},
     {"replicas", SIMBA__PARAMETER_INT, OFFSET(replicas), NULL, REPLICAS_MOST,
      "replicas that must have an acquire before it is granted"},
     {"restart_grace", SIMBA__PARAMETER_TEXT, OFFSET(restart_grace), NULL, 0,

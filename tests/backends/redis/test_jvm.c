@@ -185,7 +185,30 @@ REDIS_TEST(test_redis_jvm__dead_jvm_head_swallows_no_wake_up)
     assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 0);
 }
 
-REDIS_TEST(test_redis_jvm__jvm_never_finds_itself_owner)
+/* It stands before who joins from now on: its score is a whole second. */
+static void jvm_joins(const struct jvm *jvm)
+{
+    assert_false(jvm_acquire(jvm, true));
+    redis_nap_ms(1);
+}
+
+/* How many hear what is published for this id; NULL: for everybody. */
+static long long listeners(const char *id)
+{
+    redisReply *reply = redis_do(&server, "PUBSUB NUMSUB %s%s%s", KEY,
+                                 id == NULL ? "" : ":", id == NULL ? "" : id);
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static void await_no_offer(void)
+{
+    await(redis_number(&server, "EXISTS %s:next", KEY) == 0);
+}
+
+REDIS_TEST(test_redis_jvm__jvm_head_is_offered_the_mutex)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct jvm java;
@@ -194,16 +217,179 @@ REDIS_TEST(test_redis_jvm__jvm_never_finds_itself_owner)
     must_open(&second);
     jvm_open(&java, "java");
     ask(&alice);
-    assert_false(jvm_acquire(&java, true));
-    redis_nap_ms(1); /* bob stands behind it: its score is a whole second */
+    jvm_hear(&java);
+    jvm_joins(&java);
     ask(&bob);
     release(&alice);
+    /* It must not find itself as the owner before it has asked. */
     assert_string_not_equal(redis_text(&server, "GET %s", KEY), "java");
-    assert_string_not_equal(redis_text(&server, "GET %s:next", KEY), "java");
+    assert_string_equal(jvm_hear(&java), "released@@alice");
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
-    ask(&bob); /* java was woken, but was slower */
+    ask(&bob); /* it is faster */
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 1, 100);
+    assert_true(jvm_acquire(&java, true));
+    ask(&bob);
+    jvm_release_a(&java);
+    ask(&bob); /* and waits for no offer that was taken */
     expect_mine(&bob);
     jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__jvm_head_that_does_not_come_goes_to_the_end)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&second, "carol");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open(&java, "java");
+    ask(&alice);
+    jvm_joins(&java);
+    ask(&bob);
+    ask(&carol);
+    release(&alice);
+    await_no_offer();
+    ask(&bob);
+    expect_mine(&bob);
+    assert_int_equal(redis_number(&server, "ZRANK %s:contender java", KEY), 1);
+    jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__jvm_that_has_gone_is_offered_nothing)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open(&java, "java");
+    ask(&alice);
+    jvm_joins(&java);
+    ask(&bob);
+    jvm_close(&java);
+    await(listeners("java") == 0);
+    release(&alice);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+REDIS_TEST(test_redis_jvm__jvm_owner_is_not_woken_by_itself)
+{
+    struct who alice = person(&first, "alice");
+    struct jvm java;
+
+    must_open(&first);
+    jvm_open(&java, "java");
+    redis_number(&server, "ZADD %s:contender 1 java", KEY); /* it had waited */
+    assert_true(jvm_acquire(&java, true));
+    ask(&alice);
+    ask(&alice);
+    expect_queued(true);
+    jvm_release_a(&java);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&alice);
+    expect_mine(&alice);
+    jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__who_was_taken_from_the_queue_is_still_the_first)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open(&java, "java");
+    assert_true(jvm_acquire(&java, true));
+    ask(&alice);
+    ask(&bob);
+    jvm_release_a(&java); /* takes alice from the queue */
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&alice);
+    expect_mine(&alice);
+    jvm_close(&java);
+}
+
+/* Passes the mutex from one to the other and back until it is left to JVM
+ * contenders, as often as this at most. Returns how often it passed. */
+static int pass_until_left(struct who *owner, struct who *waiter, int most)
+{
+    struct who *both[] = {owner, waiter};
+    int turns = 0;
+
+    ask(both[0]);
+    expect_mine(both[0]);
+    ask(both[1]);
+    while (turns < most) {
+        release(both[turns % 2]);
+        if (strcmp(redis_text(&server, "GET %s:next", KEY), "@") == 0) {
+            break;
+        }
+        turns++;
+        ask(both[turns % 2]);
+        expect_mine(both[turns % 2]);
+        ask(both[(turns + 1) % 2]);
+    }
+    return turns;
+}
+
+REDIS_TEST(test_redis_jvm__jvm_without_a_position_is_left_room)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct jvm java;
+    int turns;
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open(&java, "java");
+    turns = pass_until_left(&alice, &bob, 20);
+    assert_in_range(turns, 1, 4);
+    while (strncmp(jvm_hear(&java), "released@@", 10) != 0) {
+    }
+    ask(&alice); /* a newcomer, or the next in the queue */
+    expect_queued(got.is_head);
+    assert_in_range(got.wait_ms, 1, 50);
+    assert_true(jvm_acquire(&java, false));
+    jvm_release_c(&java);
+    ask(turns % 2 == 0 ? &bob : &alice);
+    expect_mine(turns % 2 == 0 ? &bob : &alice);
+    jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__room_that_nobody_uses_is_left_less_often)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct jvm java;
+    int turns[2];
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open(&java, "java");
+    for (int i = 0; i < 2; i++) {
+        turns[i] = pass_until_left(&alice, &bob, 20);
+        await_no_offer();
+        ask(turns[i] % 2 == 0 ? &bob : &alice);
+        expect_mine(turns[i] % 2 == 0 ? &bob : &alice);
+        release(turns[i] % 2 == 0 ? &bob : &alice);
+    }
+    assert_true(turns[1] > turns[0]);
+    jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__observers_of_ours_cost_no_room)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    must_open(&first);
+    must_open(&second);
+    simba_loop_enter(first.loop);
+    first.backend->ops->subscription(first.backend, MUTEX,
+                                     SIMBA_SUBSCRIBE_OBSERVE);
+    simba_loop_leave(first.loop);
+    await(listeners(NULL) == 1);
+    assert_int_equal(pass_until_left(&alice, &bob, 20), 20);
 }
 
 REDIS_TEST(test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEASE_WORDS = 3 + SIMBA__REDIS_KEYS + 6 };
+enum { LEASE_WORDS = 3 + SIMBA__REDIS_KEYS + 7 };
 
 struct simba_floor {
     redisContext *command;
@@ -196,6 +196,7 @@ static int run_script(simba_floor *floor,
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         words[count++] = floor->keys.text[i];
     }
+    words[count++] = ""; /* no letters */
     words[count++] = "floor";
     words[count++] = floor->attempt;
     if (name == SIMBA__REDIS_ACQUIRE) {
