@@ -31,7 +31,7 @@ enum {
     SIMBA__REDIS_GRACE_MS = 16000, /* the lease of who asks for none */
 };
 
-/* Which graces other than that are in use: milliseconds, for the doctor. */
+/* Which graces are in use: milliseconds, for the doctor. */
 #define SIMBA__REDIS_GRACES "simba:grace"
 
 enum simba__redis_shape {
@@ -263,13 +263,18 @@ struct simba__redis_server {
     struct simba__redis_connection replication; /* WAIT holds it up; likewise */
     struct simba__redis_backlog backlog;
     bool was_ready;
-    int told; /* why it is down, as was logged; 0: it is not */
+    bool has_noted_grace; /* since the connection came up */
+    int told;             /* why it is down, as was logged; 0: it is not */
 };
 
 /** Add a server; NULL: no memory. Its connection is begun at once. */
 struct simba__redis_server *simba__redis_server_add(
     struct simba__redis *store,
     const struct simba__redis_address *address);
+
+/** Write down which restart_grace contenders of ours have, once a connection:
+ * hosts that differ in it might pass each other's owners. */
+void simba__redis_note_grace(struct simba__redis_server *server);
 
 /** End its connections and forget it; requests that wait for it fail. */
 void simba__redis_server_remove(struct simba__redis_server *server);

@@ -382,6 +382,9 @@ void simba__redis_request_route(struct simba__redis_request *r)
     if (is_too_short(r)) {
         return;
     }
+    if (r->script == SIMBA__REDIS_ACQUIRE) {
+        simba__redis_note_grace(r->server);
+    }
     grace_ms = grace_until_ms(r);
     if (grace_ms != 0 && grace_ms > simba_loop_now_ms()) {
         hold_back(r, grace_ms);

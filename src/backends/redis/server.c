@@ -21,17 +21,17 @@ static void follow(struct simba__redis_connection *conn)
     }
 }
 
-/* Hosts that differ in this might pass each other's owners. In a cluster one
- * server keeps the key, and the others refuse. */
-static void note_grace(struct simba__redis_connection *conn)
+/* In a cluster one server keeps the key, and the others refuse. */
+void simba__redis_note_grace(struct simba__redis_server *server)
 {
-    int64_t grace_ms = conn->store->settings.grace_ms;
+    struct simba__redis_connection *conn = &server->command;
     char text[24];
 
-    if (grace_ms != 0 && grace_ms != SIMBA__REDIS_GRACE_MS &&
+    if (!server->has_noted_grace && conn->state == SIMBA__REDIS_READY &&
         !conn->facts.keeps_data) {
-        snprintf(text, sizeof text, "%" PRId64, grace_ms);
-        simba__redis_send_unheard(
+        snprintf(text, sizeof text, "%" PRId64,
+                 server->store->settings.grace_ms);
+        server->has_noted_grace = simba__redis_send_unheard(
             conn,
             (const char *[]){"ZADD", SIMBA__REDIS_GRACES, text, text, NULL});
     }
@@ -53,7 +53,7 @@ static void command_ready(struct simba__redis_connection *conn)
                                 "is a cluster: write redis+cluster://");
         return;
     }
-    note_grace(conn);
+    server->has_noted_grace = false; /* it may have forgotten */
     if (store->sentinel != NULL) {
         store->sentinel->misled = 0; /* what it named is one */
     }

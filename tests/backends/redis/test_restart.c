@@ -168,19 +168,24 @@ RESTART_TEST(test_redis_restart__budget_must_fit_into_the_grace)
 
 static char said[4096];
 
-static int run_simba(const char *words)
+static int run_simba_with(const char *parameters, const char *words)
 {
     char command[1024];
     size_t length;
     FILE *pipe;
 
     snprintf(command, sizeof command, "SIMBA_STORE='%s' '%s' %s 2>&1",
-             redis_url(&server, "?" GRACE), simba, words);
+             redis_url(&server, parameters), simba, words);
     pipe = popen(command, "re");
     assert_non_null(pipe);
     length = fread(said, 1, sizeof said - 1, pipe);
     said[length] = '\0';
     return WEXITSTATUS(pclose(pipe));
+}
+
+static int run_simba(const char *words)
+{
+    return run_simba_with("?" GRACE, words);
 }
 
 RESTART_TEST(test_redis_restart__lock_says_not_now_or_waits)
@@ -197,10 +202,26 @@ RESTART_TEST(test_redis_restart__lock_says_not_now_or_waits)
     assert_string_equal(said, "");
     assert_int_equal(run_simba("doctor"), 0);
     assert_non_null(strstr(said, "nobody acquires for 1 s"));
-    /* One that waits longer, on another host, is noticed. */
-    store = open_at(redis_url(&server, "?restart_grace=2s"), NULL);
+}
+
+/* Also of who has not been granted anything yet; but not of who only looks. */
+RESTART_TEST(test_redis_restart__other_graces_are_noticed)
+{
+    assert_int_equal(run_simba_with("?restart_grace=3s", "list"), 0);
+    assert_int_equal(run_simba_with("?restart_grace=3s", "doctor"), 0);
+    assert_int_equal(run_simba("lock m -n -- true"), 75);
+    assert_int_equal(run_simba("doctor"), 0);
+    assert_null(strstr(said, "for others"));
+    assert_int_equal(run_simba_with("", "lock m -n -- true"), 75);
     assert_int_equal(run_simba("doctor"), 1);
-    assert_non_null(strstr(said, "it is 2 s for others and 1 s here"));
+    assert_non_null(strstr(said, "it is 16 s for others and 1 s here"));
+    assert_int_equal(run_simba_with("?restart_grace=0", "lock m -n -- true"),
+                     0);
+    assert_int_equal(run_simba("doctor"), 1);
+    assert_non_null(strstr(said, "it is 0 s for others and 1 s here"));
+    assert_int_equal(run_simba_with("", "doctor"), 1);
+    assert_non_null(strstr(said, "it is 1 s for others and 16 s here"));
+    assert_null(strstr(said, "16 s for others"));
 }
 
 /* And bench measures no part of the wait. */
