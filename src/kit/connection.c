@@ -27,6 +27,7 @@
 enum {
     COME_UP_MS = 3000,
     SILENCE_MS = 2000,
+    BARE_MS = 500, /* to answer what is not filtered */
     PAUSE_FIRST_MS = 10,
     PAUSE_MOST_MS = 200,
     BYTES_MOST = 16 * 1024 * 1024,
@@ -415,6 +416,7 @@ static void begin_try(simba_connection *conn)
     bool has_others = conn->failures + 1 < config->host_count;
 
     conn->gone = 0;
+    conn->is_bare = false;
     conn->state = SIMBA__CONNECTION_RESOLVING;
     conn->limit_ms = has_others ? config->come_up_ms / 3 : config->come_up_ms;
     conn->come_up_at_ms = simba_loop_now_ms() + conn->limit_ms;
@@ -516,6 +518,12 @@ static void on_timer(simba_timer *timer)
     } else if (conn->state == SIMBA__CONNECTION_CONNECTING &&
                conn->trying != NULL) {
         try_next_address(conn);
+    } else if (conn->state == SIMBA__CONNECTION_SECURING && !conn->is_bare &&
+               conn->config.bare_size > 0) {
+        conn->is_bare = true;
+        simba_timer_set(conn->config.loop, &conn->timer,
+                        simba_loop_now_ms() + BARE_MS);
+        simba__connection_send_bare(conn, conn->config.bare_size);
     } else {
         simba_connection_break(conn, SIMBA_EUNAVAIL, ETIMEDOUT,
                                "no answer within %d ms%s", (int)conn->limit_ms,

@@ -46,6 +46,7 @@ struct simba_connection {
     bool is_closed;
     bool is_aiming;      /* aim() was called, and has not told where to */
     bool is_greeted;     /* ready was said, and not yet told */
+    bool is_bare;        /* what it says without the filter was asked */
     bool was_up;         /* so the next time it is made anew */
     unsigned generation; /* grows whenever it breaks */
     int holds;           /* who works on it; it is not freed meanwhile */
@@ -103,6 +104,9 @@ void simba__connection_update_events(simba_connection *conn);
 
 /** Send what was written, as far as the system takes it. */
 void simba__connection_flush(simba_connection *conn);
+
+/** Send bytes of 0 past the filter. */
+void simba__connection_send_bare(simba_connection *conn, size_t size);
 
 /** Read what has come, and give it to the store. Who calls it holds the
  * connection. */

@@ -118,6 +118,19 @@ void simba__connection_flush(simba_connection *conn)
     simba__connection_update_events(conn);
 }
 
+void simba__connection_send_bare(simba_connection *conn, size_t size)
+{
+    struct simba__bytes *wire = &conn->wire;
+
+    if (!make_room(wire, size)) {
+        simba_connection_break(conn, SIMBA_ENOMEM, 0, "out of memory");
+        return;
+    }
+    memset(wire->bytes + wire->length, 0, size);
+    wire->length += size;
+    simba__connection_flush(conn);
+}
+
 uint64_t simba__connection_offset(const simba_connection *conn)
 {
     return conn->gone + left_in(&conn->plain);

@@ -2,6 +2,8 @@
  * and a library must not raise SIGPIPE. See tls.h. */
 #include "kit/tls.h"
 
+#include "util/array.h"
+
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -152,15 +154,20 @@ static int explain(const SSL *tls, simba_error *error)
     }
     if (reason == SSL_R_WRONG_VERSION_NUMBER) {
         ERR_clear_error();
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "the server does not speak TLS");
+        return simba_error_set(
+            error, SIMBA_EMISCONFIG, 0,
+            "the server does not speak TLS: name its port for "
+            "TLS, or take TLS out of the URL");
     }
     if (reason > SSL_AD_REASON_OFFSET) { /* an alert: the server's refusal */
         return simba_error_set(error, SIMBA_EDENIED, 0,
                                "the server refuses our TLS: %s", last_words());
     }
-    return simba_error_set(error, SIMBA_EUNAVAIL, 0, "TLS failed: %s",
-                           last_words());
+    /* What is cut short is no error here: before TLS is agreed upon, only what
+     * the server says can be one. */
+    return simba_error_set(
+        error, SSL_is_init_finished(tls) ? SIMBA_EUNAVAIL : SIMBA_EMISCONFIG, 0,
+        "TLS failed: %s", last_words());
 }
 
 static int shake_hands(void *tls, simba_error *error)

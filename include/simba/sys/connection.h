@@ -271,6 +271,11 @@ typedef struct simba_connection_config {
     /** MAY be NULL. Ends the message when the server hangs up before it is
      * ready, as in ": does it want TLS?". */
     const char *hang_up_hint;
+    /** So many bytes of 0 are answered by a server that knows no filter, if
+     * only by refusing them; 0: none are. One that says nothing to the filter's
+     * greeting is sent them before it is given up, and the filter tells by the
+     * answer what is wrong. */
+    size_t bare_size;
 } simba_connection_config;
 
 /**

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    LINE_MOST = 65536, /* Redis waits so long for the end of a line */
     SILENCE_MS = 2000, /* no reply for so long: reconnect */
     WORDS_MOST = 16,
 };
@@ -314,6 +315,7 @@ void simba__redis_connection_open(struct simba__redis_connection *conn)
         .filter_context = conn->store->tls,
         .silence_ms = INT64_MAX, /* its requests see to that */
         .output_most = SIZE_MAX, /* all channels are subscribed at once */
+        .bare_size = LINE_MOST + 1,
         .hang_up_hint = conn->store->tls == NULL ? ": does it want TLS?" : NULL,
     };
 

@@ -176,6 +176,29 @@ REDIS_TEST(test_redis_errors__not_a_redis_server)
     expect_stranger("redis", "-ERR unknown command\r\n", SIMBA_EMISCONFIG);
     expect_stranger("rediss", "HTTP/1.1 400 Bad Request\r\n\r\n",
                     SIMBA_EMISCONFIG);
+    expect_stranger("rediss", "\x16\x03\x03\x7f\x7fxxxxxx", SIMBA_EMISCONFIG);
+}
+
+/* It waits for the end of what it takes for a line; and one that asks for a
+ * password does not give us PONG. */
+REDIS_TEST(test_redis_errors__server_without_tls)
+{
+    char url[64];
+
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d", server.port);
+    redis_number(&server, "CONFIG SET requirepass right");
+    expect_refusal(url, SIMBA_EMISCONFIG, "does not speak TLS");
+    server.password = "right";
+    redis_number(&server, "CONFIG SET requirepass %s", "");
+    server.password = NULL;
+}
+
+/* The beginning of TLS and then nothing, as when the network is cut; or not
+ * even that. */
+REDIS_TEST(test_redis_errors__tls_that_is_cut_is_no_mistake)
+{
+    expect_stranger("rediss", "\x16\x03\x03", SIMBA_EUNAVAIL);
+    expect_stranger("rediss", "", SIMBA_EUNAVAIL);
 }
 
 /* As Valkey 9 tells it; Redis says redis_mode. */

@@ -62,7 +62,7 @@ SHAPE_TEST(test_redis_shapes__tls_is_verified)
     expect_refusal(url, SIMBA_EMISCONFIG, "certificate"); /* for 127.0.0.1 */
     snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
              shape.nodes[0].port, in);
-    expect_refusal(url, SIMBA_EUNAVAIL, "TLS"); /* the plain port */
+    expect_refusal(url, SIMBA_EMISCONFIG, "TLS"); /* the plain port */
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", shape.tls_port);
     expect_refusal(url, SIMBA_EUNAVAIL, "TLS");
     assert_int_equal(
