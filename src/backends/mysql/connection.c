@@ -73,6 +73,12 @@ static void on_heard(int is_written,
     }
 }
 
+/* What a server that nobody verified may ask for; not mysql_clear_password nor
+ * dialog, which give it the password. An option file may allow more. */
+static const char hashing_plugins[] =
+    "mysql_native_password,client_ed25519,parsec,caching_sha2_password,"
+    "sha256_password,auth_gssapi_client";
+
 static void hear_library(void)
 {
     if (ma_pvio_register_callback != NULL) {
@@ -117,6 +123,9 @@ void simba__my_connect(struct simba__sql_session *base)
             mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
         }
     }
+    if (!tls->is_verified) {
+        mysql_optionsv(mysql, MARIADB_OPT_RESTRICTED_AUTH, hashing_plugins);
+    }
     run(session,
         mysql_real_connect_start(&session->connected, mysql, settings->host,
                                  settings->user, password, settings->database,
@@ -130,9 +139,20 @@ static int after_connect(struct simba__my_session *session)
 {
     struct simba__my *my = (struct simba__my *)session->base.self;
     const char *user = session->mysql.user == NULL ? "" : session->mysql.user;
+    simba_error error;
 
     if (session->connected == NULL) {
         simba__my_give_up(session);
+        return ANSWERED;
+    }
+    /* Of its own accord the library insists on TLS only if it is verified. */
+    if (my->settings.tls.use != SIMBA__TLS_OFF &&
+        mysql_get_ssl_cipher(&session->mysql) == NULL) {
+        simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                        "%s: the server does not speak TLS; tls=off does "
+                        "without TLS",
+                        my->sql.shown);
+        simba__sql_lost(&session->base, error.code, &error);
         return ANSWERED;
     }
     my->sql.account = simba__fnv32(user, strlen(user));

@@ -5,6 +5,7 @@
 #include <errmsg.h>
 #include <mysqld_error.h>
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,8 @@ static const struct mysql_meaning meanings[] = {
      "tls_ca=FILE says whom to trust, tls=off does without TLS"},
     {CR_AUTH_PLUGIN_CANNOT_LOAD, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
      "use an account with another plugin"},
+    {CR_PLUGIN_NOT_ALLOWED, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
+     "the server asks for the password itself", "tls=on sends it by TLS"},
 };
 
 static const struct mysql_meaning *find_meaning(unsigned number)
@@ -112,6 +115,15 @@ static const char *cause_of(unsigned number, const char *words, size_t *length)
     return cause < 0 ? gai_strerror((int)cause) : strerror((int)cause);
 }
 
+/* The network may fail during the handshake of TLS as at any other time. */
+static bool is_cut_short(unsigned number, const char *words)
+{
+    return number == CR_SSL_CONNECTION_ERROR &&
+           (strstr(words, "unexpected eof") != NULL ||
+            strstr(words, strerror(ECONNRESET)) != NULL ||
+            strstr(words, strerror(EPIPE)) != NULL);
+}
+
 /* "error 1049: Unknown database 'x'; create it". Of the server's words the
  * first line. */
 static int say(const struct simba__my_session *session,
@@ -120,7 +132,8 @@ static int say(const struct simba__my_session *session,
                simba_error *error)
 {
     const struct simba__my *my = (const struct simba__my *)session->base.self;
-    const struct mysql_meaning *meaning = find_meaning(number);
+    const struct mysql_meaning *meaning =
+        find_meaning(is_cut_short(number, words) ? CR_SERVER_LOST : number);
     const char *advice = meaning->advice;
     const char *cause;
     size_t length;

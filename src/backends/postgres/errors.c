@@ -136,6 +136,17 @@ static const char *find_state(const char *message, char *state)
     return message;
 }
 
+/* About TLS only the library's words tell. What is cut short is an error, too,
+ * but none of whom we speak to. */
+static bool is_of_tls(const char *words)
+{
+    return strstr(words, "certificate") != NULL ||
+           strstr(words, "does not support SSL") != NULL ||
+           strstr(words, "to SSL negotiation") != NULL ||
+           (strstr(words, "SSL error: ") != NULL &&
+            strstr(words, "unexpected eof") == NULL);
+}
+
 void simba__pg_give_up(struct simba__pg_session *session)
 {
     const char *message =
@@ -151,9 +162,7 @@ void simba__pg_give_up(struct simba__pg_session *session)
                         "URL, PGPASSWORD or ~/.pgpass",
                         session->base.self->shown);
     } else if (session->base.state == SIMBA__SQL_CONNECTING &&
-               (strstr(words, "certificate") != NULL ||
-                strstr(words, "does not support SSL") != NULL)) {
-        /* About TLS only the library's words tell. */
+               is_of_tls(words)) {
         simba_error_set(
             &error, SIMBA_EMISCONFIG, 0,
             "%s: %.*s; sslrootcert=FILE says whom to trust, sslmode=disable "

@@ -18,16 +18,6 @@
 
 enum { MOST_KIB = 64 * 1024, LARGE_KIB = 512 * 1024 };
 
-static struct handle handle;
-
-static int tear_down(void **state)
-{
-    (void)state;
-    handle_close(&handle);
-    lying_server_stop();
-    return 0;
-}
-
 /* What follows the handshake, and then goes on and on. */
 static void hears(enum simba_request_kind kind,
                   const char *first,
@@ -38,18 +28,15 @@ static void hears(enum simba_request_kind kind,
         LIE(HANDSHAKE), {first, strlen(first)}, {NULL, 0}};
     const struct lying_server server = {.lies = lies,
                                         .flood = {flood, strlen(flood)}};
-    simba_error error;
     char url[64];
 
     snprintf(url, sizeof url, "redis://127.0.0.1:%d",
              lying_server_start(&server));
-    if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
-        fail_msg("%s", error.message);
-    }
-    lying_server_expect_failure(&handle, kind, most_kib);
+    lying_server_open_store(&simba_module, url);
+    lying_server_expect_failure(&lied_to, kind, most_kib);
 }
 
-#define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
+#define LIMITS_TEST(name) TEST_AROUND(name, NULL, lying_server_tear_down)
 
 LIMITS_TEST(test_limits__array_of_two_billion)
 {
@@ -102,14 +89,11 @@ LIMITS_TEST(test_limits__uptime_of_ages)
                      "uptime_in_seconds:9223372036854775807\r\n") REST),
         {NULL, 0}};
     const struct lying_server server = {.lies = lies};
-    simba_error error;
     char url[64];
 
     snprintf(url, sizeof url, "redis://127.0.0.1:%d",
              lying_server_start(&server));
-    if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
-        fail_msg("%s", error.message);
-    }
+    lying_server_open_store(&simba_module, url);
 }
 
 /* A cluster that sends us to a port that is none, or to a socket of this
@@ -132,14 +116,11 @@ LIMITS_TEST(test_limits__moved_to_nowhere)
                                      "-MOVED 999 /run/x:%s\r\n", ports[i])},
             {NULL, 0}};
         const struct lying_server server = {.lies = lies};
-        simba_error error;
 
         snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d",
                  lying_server_start(&server));
-        if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
-            fail_msg("%s", error.message);
-        }
-        lying_server_expect_failure(&handle, SIMBA_READ, MOST_KIB);
-        tear_down(NULL);
+        lying_server_open_store(&simba_module, url);
+        lying_server_expect_failure(&lied_to, SIMBA_READ, MOST_KIB);
+        lying_server_tear_down(NULL);
     }
 }

@@ -10,22 +10,15 @@
 
 enum { MOST_KIB = 64 * 1024, LONG_KIB = 1024 * 1024 };
 
-static struct handle handle;
-
-static int tear_down(void **state)
-{
-    (void)state;
-    handle_close(&handle);
-    lying_server_stop();
-    return 0;
-}
-
-#define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
+#define LIMITS_TEST(name) TEST_AROUND(name, NULL, lying_server_tear_down)
 
 #ifdef SERVER_IS_POSTGRES
 
 #define SERVER_BEGINS false
-#define URL           "postgres://u@127.0.0.1:%d/d?sslmode=disable"
+#define URL           "postgres://u:s3cret@127.0.0.1:%d/d?%s"
+#define TLS_OFF       "sslmode=disable"
+#define TLS_ON        "sslmode=require"
+#define TLS_BEGINS    LIE("S")
 #define READY         "Z\0\0\0\5I"
 #define PARSED        "1\0\0\0\4"
 #define BOUND         "2\0\0\0\4"
@@ -48,13 +41,17 @@ static struct lie row(void)
 #else
 
 #define SERVER_BEGINS true
-#define URL           "//u@127.0.0.1:%d/d?tls=off&option_file=/dev/null"
-#define WELCOME                                                                \
-    LIE("W\0\0\0\n5.5.5-10.11-MariaDB\0\7\0\0\0abcdefgh\0\376\367\10\2\0"      \
-        "\377\201\25\0\0\0\0\0\0\35\0\0\0abcdefghijkl\0mysql_native_"          \
-        "password\0"),                                                         \
-        LIE("\7\0\0\2\0\0\0\2\0\0\0")
-#define SET_UP LIE("\7\0\0\1\0\0\0\2\0\0\0")
+#define URL           "//u:s3cret@127.0.0.1:%d/d?%s&option_file=/dev/null"
+#define TLS_OFF       "tls=off"
+#define TLS_ON        "tls=unverified"
+/* What it is capable of; 8 is TLS. */
+#define GREETING(capable)                                                      \
+    LIE("W\0\0\0\n5.5.5-10.11-MariaDB\0\7\0\0\0abcdefgh\0\376" capable         \
+        "\10\2\0\377\201\25\0\0\0\0\0\0\35\0\0\0abcdefghijkl\0mysql_native_"   \
+        "password\0")
+#define TLS_BEGINS GREETING("\377")
+#define WELCOME    GREETING("\367"), LIE("\7\0\0\2\0\0\0\2\0\0\0")
+#define SET_UP     LIE("\7\0\0\1\0\0\0\2\0\0\0")
 #define COLUMN                                                                 \
     "\1\0\0\1\1\30\0\0\2\3def\0\0\0\1a\0\0\14\77\0\0\1\0\0\375\0\0\0\0\0"      \
     "\5\0\0\3\376\0\0\2\0"
@@ -83,13 +80,10 @@ static void open_to(struct lie first, struct lie flood)
     const struct lie lies[] = {WELCOME, SET_UP, first, {NULL, 0}};
     const struct lying_server server = {
         .lies = lies, .begins = SERVER_BEGINS, .flood = flood};
-    simba_error error;
     char url[128];
 
-    snprintf(url, sizeof url, URL, lying_server_start(&server));
-    if (handle_open(&handle, SERVER_OPS, url, &error) != SIMBA_OK) {
-        fail_msg("%s", error.message);
-    }
+    snprintf(url, sizeof url, URL, lying_server_start(&server), TLS_OFF);
+    lying_server_open_store(SERVER_OPS, url);
 }
 
 static void hears(enum simba_request_kind kind,
@@ -98,7 +92,7 @@ static void hears(enum simba_request_kind kind,
                   long most_kib)
 {
     open_to(first, flood);
-    lying_server_expect_failure(&handle, kind, most_kib);
+    lying_server_expect_failure(&lied_to, kind, most_kib);
 }
 
 LIMITS_TEST(test_sql_limits__rows_without_an_end)
@@ -139,7 +133,7 @@ LIMITS_TEST(test_sql_limits__columns_that_are_not_there)
     request.mutex = "";
     request.deadline_ms = simba_loop_now_ms() + 1000;
     told.mutex_count = 0;
-    assert_int_equal(handle_run(&handle, &request, &error), SIMBA_OK);
+    assert_int_equal(handle_run(&lied_to, &request, &error), SIMBA_OK);
     assert_int_equal(told.mutex_count, 0);
 }
 
@@ -152,5 +146,88 @@ LIMITS_TEST(test_sql_limits__parameters_that_are_not_there)
                           "\30\0\0\2\3def\0\0\0\1?\0\0\14\77\0\0\0\0\0\6\200"
                           "\0\0\0\0\5\0\0\3\376\0\0\2\0"),
           (struct lie){0}, MOST_KIB);
+}
+#endif
+
+/* --- TLS ------------------------------------------------------------------ */
+
+static void expect_end(const char *tls,
+                       const struct lying_server *server,
+                       int code,
+                       const char *words)
+{
+    simba_request request = SIMBA_REQUEST_INIT;
+    simba_error error = {0};
+    char url[128];
+    int status;
+
+    snprintf(url, sizeof url, URL, lying_server_start(server), tls);
+    lying_server_open_store(SERVER_OPS, url);
+    request.kind = SIMBA_READ;
+    request.mutex = "m";
+    request.deadline_ms = simba_loop_now_ms() + 5000;
+    status = handle_run(&lied_to, &request, &error);
+    if (status != code || strstr(error.message, words) == NULL) {
+        fail_msg("%d: %s", status, error.message);
+    }
+}
+
+LIMITS_TEST(test_sql_limits__other_words_in_place_of_tls)
+{
+    static const struct lie lies[] = {
+        TLS_BEGINS, LIE("HTTP/1.1 400 No\r\n"), {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .begins = SERVER_BEGINS};
+
+    expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
+}
+
+/* What is cut may be whole the next time. */
+LIMITS_TEST(test_sql_limits__tls_that_is_cut_is_no_mistake)
+{
+    static const struct lie lies[] = {
+        TLS_BEGINS, LIE("\26\3\3\0\172\2\0\0"), {NULL, 0}};
+    const struct lying_server server = {
+        .lies = lies, .begins = SERVER_BEGINS, .hangs_up = true};
+
+    expect_end(TLS_ON, &server, SIMBA_EUNAVAIL, "");
+}
+
+#ifdef SERVER_IS_POSTGRES
+LIMITS_TEST(test_sql_limits__answer_to_tls_that_is_none)
+{
+    static const struct lie lies[] = {LIE("HTTP/1.1 400 No\r\n"), {NULL, 0}};
+    const struct lying_server server = {.lies = lies};
+
+    expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
+}
+#else
+/* Whoever listens on a port of this machine could ask for it. */
+LIMITS_TEST(test_sql_limits__password_is_not_given_in_clear)
+{
+    static const struct lie plugins[] = {
+        LIE("\26\0\0\2\376mysql_clear_password\0"),
+        LIE("\10\0\0\2\376dialog\0")};
+
+    for (int i = 0; i < 2; i++) {
+        const struct lie lies[] = {GREETING("\367"),
+                                   plugins[i],
+                                   LIE("\7\0\0\4\0\0\0\2\0\0\0"),
+                                   {NULL, 0}};
+        const struct lying_server server = {.lies = lies, .begins = true};
+
+        expect_end(TLS_OFF, &server, SIMBA_EMISCONFIG, "tls=on");
+        lying_server_tear_down(NULL);
+        expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "tls=on");
+        lying_server_tear_down(NULL);
+    }
+}
+
+/* The library goes on without, unless it is to verify. */
+LIMITS_TEST(test_sql_limits__server_without_tls_is_not_taken)
+{
+    static const struct lie lies[] = {WELCOME, SET_UP, {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .begins = true};
+
+    expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
 }
 #endif
