@@ -3,6 +3,7 @@
  * (still_loop.h). STORE_URLS are what may be opened, one of them chosen by the
  * second byte. */
 #define _GNU_SOURCE
+#include "fixtures/log_nothing.h"
 #include "fuzz/still_loop.h"
 
 #include <stdint.h>
@@ -12,17 +13,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { STEPS_MOST = 2000, DEADLINE_MS = 5000 };
-
-static void log_nothing(void *user,
-                        enum simba_log_level level,
-                        const char *component,
-                        const char *message)
-{
-    (void)user;
-    (void)level;
-    (void)component;
-    (void)message;
-}
 
 static simba_request make_request(uint8_t choice)
 {

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
-#include <dlfcn.h>
-#include <netdb.h>
+#include "fixtures/name_server.h"
+
 #include <stdatomic.h>
 
 #ifdef SERVER_IS_POSTGRES
@@ -18,33 +18,14 @@ enum { STUCK_MS = 30000 };
 static _Atomic bool is_stuck, is_unknown;
 static _Atomic int asked;
 
-typedef int lookup_fn(const char *,
-                      const char *,
-                      const struct addrinfo *,
-                      struct addrinfo **);
-
-/* The name server of this test, in place of the library's function: it knows
- * one name, and takes its time while it is stuck. */
-__attribute__((visibility("default"))) int getaddrinfo(
-    const char *name,
-    const char *service,
-    const struct addrinfo *wakes,
-    struct addrinfo **list)
+/* It takes its time while it is stuck. */
+static int be_asked_for_name(void)
 {
-    lookup_fn *real = (lookup_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
-    bool is_figures = wakes != NULL && (wakes->ai_flags & AI_NUMERICHOST) != 0;
-    struct addrinfo plain = {.ai_socktype = SOCK_STREAM};
-
-    if (name == NULL || strcmp(name, "db.example") != 0 || is_figures) {
-        return real(name, service, wakes, list);
-    }
     atomic_fetch_add(&asked, 1);
     for (int i = 0; i < STUCK_MS && atomic_load(&is_stuck); i += 10) {
         nap_ms(10);
     }
-    return atomic_load(&is_unknown) || atomic_load(&is_stuck)
-               ? EAI_AGAIN
-               : real("127.0.0.1", service, &plain, list);
+    return atomic_load(&is_unknown) || atomic_load(&is_stuck) ? EAI_AGAIN : 0;
 }
 
 static int open_by_name(void **state)
