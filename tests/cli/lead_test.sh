@@ -73,6 +73,20 @@ wrong_name_or_url_is_78() {
         code 78 "$simba" --store memory:x lead a -- true
 } 2>/dev/null
 
+help_says_what_it_does() {
+    local word words=('the one host that leads' 'others simba stands by'
+        'stopped before another can lead' 'with its exit code'
+        'Both ends of leading are told on stderr')
+
+    "$simba" --help | tr -s ' \n' ' ' |
+        grep -qF 'run CMD on the one host that leads NAME, and stop it when' ||
+        return 1
+    "$simba" lead --help | tr -s ' \n' ' ' >"$scratch/help"
+    for word in "${words[@]}"; do
+        grep -qF "$word" "$scratch/help" || { echo "# no '$word'" && return 1; }
+    done
+}
+
 not_leading_is_75() {
     hold c && code 75 "$simba" lead c -n -- true &&
         code 75 "$simba" lead -w 100ms c -- true &&

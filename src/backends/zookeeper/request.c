@@ -472,7 +472,7 @@ void simba__zk_acquire(struct simba__zk *self, simba_request *request)
         return;
     }
     latch->references++;
-    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "asked again");
+    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "no answer in time");
     if (latch->is_leaving) {
         simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
     } else {
@@ -516,9 +516,9 @@ void simba__zk_release(struct simba__zk *self, simba_request *request)
     }
     latch->references++;
     latch->is_leaving = true;
-    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "given up");
-    simba__zk_give_up(&latch->renewal, SIMBA_EUNKNOWN, "given up");
-    simba__zk_give_up(&latch->release, SIMBA_EUNKNOWN, "asked again");
+    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "no answer in time");
+    simba__zk_give_up(&latch->renewal, SIMBA_EUNKNOWN, "no answer in time");
+    simba__zk_give_up(&latch->release, SIMBA_EUNKNOWN, "no answer in time");
     latch->release = request;
     simba__zk_latch_arm(latch);
     simba__zk_latch_go(latch);

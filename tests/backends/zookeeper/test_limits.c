@@ -86,3 +86,49 @@ LIMITS_TEST(test_limits__answer_to_something_else)
     hears(SIMBA_ACQUIRE,
           (struct lie)LIE("\0\0\0\20\0\0\0\7\0\0\0\0\0\0\0\1\0\0\0\0"));
 }
+
+static void expect_no_answer(simba_request *request)
+{
+    simba_error error;
+
+    assert_int_equal(handle_join(&handle, request, &error), SIMBA_EUNKNOWN);
+    if (strstr(error.message, "no answer in time") == NULL) {
+        fail_msg("%s", error.message);
+    }
+}
+
+/* Whoever asks again, or leaves, got no answer: that is what people are told.
+ */
+LIMITS_TEST(test_limits__who_gives_up_got_no_answer)
+{
+    const struct lie lies[] = {LIE(WELCOME), {NULL, 0}};
+    const struct lying_server server = {.lies = lies};
+    simba_request requests[3];
+    simba_error error;
+    char url[64];
+
+    snprintf(url, sizeof url, "//127.0.0.1:%d", lying_server_start(&server));
+    assert_int_equal(handle_open(&handle, &simba_module, url, &error),
+                     SIMBA_OK);
+    for (int i = 0; i < 3; i++) {
+        requests[i] = (simba_request)SIMBA_REQUEST_INIT;
+        requests[i].kind = i < 2 ? SIMBA_ACQUIRE : SIMBA_RELEASE;
+        requests[i].mutex = "m";
+        requests[i].id = "me";
+        requests[i].attempt = (simba_attempt){1, 2};
+        requests[i].ttl_ms = requests[i].transition_ms = 5000;
+        requests[i].deadline_ms = simba_loop_now_ms() + (i < 2 ? 60000 : 100);
+        handle_start(&handle, &requests[i]);
+    }
+    expect_no_answer(&requests[0]);
+    expect_no_answer(&requests[1]);
+    (void)handle_join(&handle, &requests[2], &error);
+}
+
+/* The first answer decides whether there is anything to examine. */
+LIMITS_TEST(test_limits__doctor_examines_no_nonsense)
+{
+    hears(SIMBA_DOCTOR,
+          (struct lie)LIE("\0\0\0\20\0\0\0\7\0\0\0\0\0\0\0\1\0\0\0\0"));
+    assert_int_equal(told.finding_count, 0);
+}
