@@ -368,8 +368,8 @@ void simba__guardian_step_ending(struct simba__guardian *g)
     if (now_ms >= simba__guardian_kill_at(g)) {
         g->killing_ms = g->is_killing ? g->killing_ms : now_ms;
         g->is_killing = true;
-        g->reaper.spares_guardians = simba__reaper_may_spare(
-            g->killing_ms, atomic_load(&g->share->hard_until_ms));
+        simba__reaper_spare(&g->reaper, g->killing_ms,
+                            atomic_load(&g->share->hard_until_ms));
         signal_all(g, SIGKILL); /* again, until nothing is left */
     }
 }

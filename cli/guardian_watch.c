@@ -99,8 +99,8 @@ static void kill_everything(struct simba__front *front)
     while (!reap_all(front)) {
         int left;
 
-        front->reaper.spares_guardians = simba__reaper_may_spare(
-            since_ms, atomic_load(&front->share->hard_until_ms));
+        simba__reaper_spare(&front->reaper, since_ms,
+                            atomic_load(&front->share->hard_until_ms));
         left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
 
         if (left < 0 && cmd > 0) {

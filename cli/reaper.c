@@ -21,8 +21,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long guardians below us are spared once KILL is due: time enough to end
- * what they guard and to give their mutexes back. Not in the last moment. */
+/* How long guardians below us are spared once KILL is due, also when nobody
+ * else is left: time enough to give their mutexes back. Not in the last moment.
+ */
 enum { SPARE_MS = 1000, LAST_MS = 100 };
 
 struct process {
@@ -225,26 +226,39 @@ static void signal_process(const struct process *row, int signal)
 }
 
 /* Those who have got it by their group are there, but need no more. Who did not
- * fit into the table may be one of ours. */
+ * fit into the table may be one of ours. 0 also if only guardians are left, as
+ * far as a table that is not whole can tell. */
 static int signal_below(const struct simba__reaper *reaper,
                         const struct table *table,
                         int signal,
-                        pid_t skipped)
+                        pid_t skipped,
+                        bool is_whole)
 {
-    int found = table->is_short ? 1 : 0;
+    int64_t now_ms = simba__clock_ms();
+    int guardians = 0, others = table->is_short ? 1 : 0;
+    bool may_spare = signal == SIGKILL && now_ms < reaper->spare_most_ms;
+    bool are_due;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct process *row = &table->rows[i];
 
-        if (row->is_below && !row->is_dead) {
-            found++;
-            if ((skipped == 0 || row->group != skipped) &&
-                !(row->is_guardian && reaper->spares_guardians)) {
-                signal_process(row, signal);
-            }
+        guardians += row->is_below && !row->is_dead && row->is_guardian;
+        others += row->is_below && !row->is_dead && !row->is_guardian;
+    }
+    are_due = !may_spare || (others == 0 && now_ms >= reaper->spare_ms);
+    if (may_spare && are_due && !is_whole) {
+        return 0;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct process *row = &table->rows[i];
+
+        if (row->is_below && !row->is_dead &&
+            (skipped == 0 || row->group != skipped) &&
+            (are_due || !row->is_guardian)) {
+            signal_process(row, signal);
         }
     }
-    return found;
+    return guardians + others;
 }
 
 int simba__reaper_signal(const struct simba__reaper *reaper,
@@ -265,7 +279,7 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         for (size_t i = 0; i < table.count; i++) {
             add_children(reaper, &table, table.rows[i].pid);
         }
-        found = signal_below(reaper, &table, signal, skipped);
+        found = signal_below(reaper, &table, signal, skipped, false);
         table.count = 0;
         table.is_short = false;
     }
@@ -273,18 +287,19 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         found = -1;
         if (read_table(&table)) {
             mark(&table, reaper);
-            found = signal_below(reaper, &table, signal, skipped);
+            found = signal_below(reaper, &table, signal, skipped, true);
         }
     }
     free(table.rows);
     return found;
 }
 
-bool simba__reaper_may_spare(int64_t since_ms, int64_t until_ms)
+void simba__reaper_spare(struct simba__reaper *reaper,
+                         int64_t since_ms,
+                         int64_t until_ms)
 {
-    int64_t now_ms = simba__clock_ms();
-
-    return now_ms < since_ms + SPARE_MS && now_ms < until_ms - LAST_MS;
+    reaper->spare_ms = since_ms + SPARE_MS;
+    reaper->spare_most_ms = until_ms - LAST_MS;
 }
 
 pid_t simba__reaper_parent(pid_t pid)

@@ -18,9 +18,10 @@ struct simba__reaper {
     /* Not these and not what is below them; 0 ends the list. */
     pid_t spared[SIMBA__REAPER_SPARED + 1];
     bool is_hurried; /* those who are found at once will do, with any signal */
-    /* Not guardians of locks within ours, though what is below them: one that
-     * is killed lets go of its mutex, and others get it while we still kill. */
-    bool spares_guardians;
+    /* Until when KILL spares guardians of locks within ours, though not what is
+     * below them: one that is killed lets go of its mutex, and others get it
+     * while we still kill. So for longer while anybody else lives. */
+    int64_t spare_ms, spare_most_ms;
 };
 
 /** Is there a /proc, and is it that of our PID namespace? */
@@ -43,12 +44,14 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
                          pid_t skipped);
 
 /**
- * Are guardians to be spared now?
+ * Spare guardians.
  *
  * @param since_ms  when KILL was sent first
  * @param until_ms  when nothing may be left
  */
-bool simba__reaper_may_spare(int64_t since_ms, int64_t until_ms);
+void simba__reaper_spare(struct simba__reaper *reaper,
+                         int64_t since_ms,
+                         int64_t until_ms);
 
 /** The parent of a process; 0 when it can't be told. */
 pid_t simba__reaper_parent(pid_t pid);
