@@ -69,7 +69,7 @@ code() {
 
     shift
     "$@" || got=$?
-    same "exit code of: $*" "$wanted" "$got"
+    same "exit code of: ${*//$'\n'/ }" "$wanted" "$got"
 }
 
 # tells WANTED ARGUMENT…: runs simba, and compares the exit code; what it said

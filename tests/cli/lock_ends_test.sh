@@ -116,7 +116,7 @@ min_hold_keeps_others_out() {
 
 # The first signal is told what is waited for, the second one ends it.
 second_signal_ends_min_hold() {
-    local front told='k: --min-hold keeps it for another 59m5.s'
+    local front told='k: --min-hold keeps it for another 5[0-9]m[0-9]*s'
 
     "$simba" -v lock k --min-hold 1h -- true 2>"$scratch/err" &
     front=$!

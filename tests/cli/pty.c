@@ -9,7 +9,7 @@
  *     hangup        close the terminal
  *
  * Everything the program prints goes to stdout. Exits with the program's code,
- * 128 + n when signal n ended it, or 99 when a step takes longer than 20 s. */
+ * 128 + n when signal n ended it, or 99 when a step takes longer than 60 s. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_MOST_MS = 20000, GAVE_UP = 99 };
+enum { STEP_MOST_MS = 60000, GAVE_UP = 99 };
 
 static char seen[1 << 20]; /* all that was printed */
 static size_t seen_length;

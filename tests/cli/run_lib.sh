@@ -199,7 +199,7 @@ reach_max_hold() {
     code 0 "$simba" lock "k$1" -- bash -c '
         for pid in $(head -n 3 "$0"); do
             read -r stat <"/proc/$pid/stat" || continue
-            case ${stat##*) } in Z*) ;; *) exit 1 ;; esac
+            case ${stat##*) } in [ZX]*) ;; *) exit 1 ;; esac
         done' "$scratch/k$1.pids" || return 1
     within 60 has_lines 6 "$scratch/k$1.pids" ||
         { echo "# CMD was not started anew" && return 1; }

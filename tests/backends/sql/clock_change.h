@@ -18,7 +18,7 @@
 #define SERVER_EPOCH "SELECT unix_timestamp()"
 #endif
 
-enum { CHANGES = 3, SLOWEST_START_S = 64 };
+enum { CHANGES = 3, SLOWEST_START_S = 128 };
 
 static const int64_t clock_changes[CHANGES] = {
     1793509200, /* 5:00 UTC: from here on a local time can mean two moments */
