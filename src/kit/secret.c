@@ -160,13 +160,41 @@ static char *find_user(const char *url, char **start)
     return is_bare && is_path ? NULL : end_of_user(*start, is_bare);
 }
 
+/* PostgreSQL is also named by words, as "host=h password=pw". */
+static char *find_password(const char *url)
+{
+    return strstr(url, "//") == NULL &&
+                   strncasecmp(url, "sqlite:", strlen("sqlite:")) != 0
+               ? strcasestr(url, "password")
+               : NULL;
+}
+
+/* Where user and password end if not even the @ should be one. */
+static char *end_of_escaped(const char *start)
+{
+    char *at = strstr(start, "%40");
+
+    return at != NULL && at < start + strcspn(start, "/?") ? at + 2 : NULL;
+}
+
 void simba__url_hide(char *url)
 {
     size_t length = strlen(url);
-    char *start, *at = find_user(url, &start);
+    char *start = NULL, *password = find_password(url);
+    char *at = find_user(url, &start);
     const char *from;
     char *to;
 
+    if (password != NULL) { /* what follows may belong to it */
+        to = password + strcspn(password, "=");
+        to += *to == '=';
+        if (*to != '\0') {
+            *to++ = '*';
+        }
+        explicit_bzero(to, length - (size_t)(to - url));
+        return;
+    }
+    at = at == NULL && start != NULL ? end_of_escaped(start) : at;
     if (at != NULL) {
         memmove(start, at + 1, strlen(at + 1) + 1);
     }
@@ -205,6 +233,7 @@ bool simba__url_has_secret(const char *url)
     char *start, *at = find_user(url, &start);
 
     return (query != NULL && strcasestr(query, "password") != NULL) ||
+           find_password(url) != NULL ||
            (at != NULL && (start[-1] == ':' ||
                            memchr(start, ':', (size_t)(at - start)) != NULL));
 }

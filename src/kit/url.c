@@ -64,7 +64,10 @@ static const char *read_host(struct simba__url_host *host, char *text)
     if (!simba__text_unescape(text)) {
         return "a host has a broken %-escape";
     }
-    return *text == '\0' ? "a host has no name" : NULL;
+    return *text == '\0' ? "a host has no name"
+           : strchr(text, '@') != NULL
+               ? "the @ before a host must not be escaped"
+               : NULL;
 }
 
 static int read_hosts(struct simba__url *url,

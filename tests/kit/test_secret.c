@@ -176,6 +176,12 @@ TEST(test_secret__is_hidden_in_urls)
     shown("fault:redis://u:p/w@h", "fault:redis://h");
     shown("sqlite:/a@b/c.db", "sqlite:/a@b/c.db");
     shown("sqlite:a@b", "sqlite:a@b");
+    shown("postgres:host=h password=p@w port=1", "postgres:host=h password=*");
+    shown("postgres:sslPassword = 'p w' host=h", "postgres:sslPassword =*");
+    shown("postgres:password", "postgres:password");
+    shown("sqlite:/password=1/c.db", "sqlite:/password=1/c.db");
+    shown("redis://u%3Apw%40h:1/2", "redis://h:1/2");
+    shown("redis://u:pw%40h:1/2%40", "redis://h:1/2%40");
     shown("plain", "plain");
     shown("", "");
 }
@@ -190,6 +196,7 @@ TEST(test_secret__is_seen_in_urls)
     assert_true(simba__url_has_secret("u:p/w@h"));
     assert_false(simba__url_has_secret("sqlite:/a/b.db"));
     assert_false(simba__url_has_secret("sqlite:a@b"));
+    assert_true(simba__url_has_secret("postgres:host=h password=x"));
     assert_false(simba__url_has_secret("name"));
 }
 

@@ -121,6 +121,7 @@ URL_TEST(test_url__is_refused_in_words_that_help)
     refused("toy://h:65536", "port");
     refused("toy://h:", "port");
     refused("toy://:1", "no name");
+    refused("toy://u%3Ahunter2%40h:1", "escaped");
     refused("toy://[::1", "no end");
     refused("toy://[::1]x", "no port");
     refused("toy://h%zz", "escape");
