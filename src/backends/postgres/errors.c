@@ -147,6 +147,15 @@ static bool is_of_tls(const char *words)
             strstr(words, "unexpected eof") == NULL);
 }
 
+/* What the library refuses by itself. */
+static bool is_of_settings(const char *words)
+{
+    return strstr(words, "invalid ") != NULL ||
+           strstr(words, "could not match ") != NULL ||
+           strstr(words, "definition of service") != NULL ||
+           strstr(words, "service file") != NULL;
+}
+
 void simba__pg_give_up(struct simba__pg_session *session)
 {
     const char *message =
@@ -170,6 +179,9 @@ void simba__pg_give_up(struct simba__pg_session *session)
             session->base.self->shown, (int)strcspn(words, "\n"), words);
     } else {
         say(session, state, words, &error);
+        if (state[0] == '\0' && is_of_settings(words)) {
+            error.code = SIMBA_EMISCONFIG;
+        }
     }
     simba__sql_lost(&session->base, error.code, &error);
 }

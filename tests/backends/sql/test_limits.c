@@ -200,6 +200,21 @@ LIMITS_TEST(test_sql_limits__answer_to_tls_that_is_none)
 
     expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
 }
+
+/* It knows before it goes anywhere, and waiting does not mend it. */
+LIMITS_TEST(test_sql_limits__what_the_library_refuses_is_a_mistake)
+{
+    static const char *const parameters[] = {
+        "sslmode=bogus", "target_session_attrs=x", "keepalives=x", "service=x",
+        "hostaddr=127.0.0.1,127.0.0.2"};
+    static const struct lie lies[] = {{NULL, 0}};
+    const struct lying_server server = {.lies = lies};
+
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        expect_end(parameters[i], &server, SIMBA_EMISCONFIG, "");
+        lying_server_tear_down(NULL);
+    }
+}
 #else
 /* Whoever listens on a port of this machine could ask for it. */
 LIMITS_TEST(test_sql_limits__password_is_not_given_in_clear)
