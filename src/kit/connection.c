@@ -670,11 +670,6 @@ const char *simba_connection_where(const simba_connection *conn)
     return conn->where;
 }
 
-size_t simba_connection_host_index(const simba_connection *conn)
-{
-    return conn->which;
-}
-
 const simba_error *simba_connection_why(const simba_connection *conn)
 {
     return &conn->why;

@@ -2,7 +2,6 @@
 #include "kit/secret.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>

@@ -27,8 +27,6 @@ TEST(test_connection__goes_on_to_the_next_server)
     expect(fd, "anybody?\n");
     assert_int_equal(client.downs, 2);
     assert_non_null(strstr(client.why.message, "no answer within 100 ms"));
-    inside(&client,
-           assert_int_equal(simba_connection_host_index(client.connection), 2));
     client_close(&client);
     close(fd);
     close(mute);

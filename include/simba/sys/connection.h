@@ -340,10 +340,6 @@ SIMBA_API bool simba_connection_is_ready(const simba_connection *connection);
 SIMBA_API const char *simba_connection_where(
     const simba_connection *connection);
 
-/** Which of the hosts that is. */
-SIMBA_API size_t
-simba_connection_host_index(const simba_connection *connection);
-
 /** Why it broke last, or is not there yet. */
 SIMBA_API const simba_error *simba_connection_why(
     const simba_connection *connection);

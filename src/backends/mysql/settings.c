@@ -7,7 +7,6 @@
 #include "kit/secret.h"
 #include "util/text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define OFFSET(member) offsetof(struct simba__my_settings, member)

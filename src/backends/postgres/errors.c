@@ -3,7 +3,6 @@
 #include "backends/postgres/postgres.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 
 #include <simba/duration.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

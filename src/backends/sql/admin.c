@@ -5,7 +5,6 @@
 
 #include "util/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
