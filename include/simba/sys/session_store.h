@@ -295,6 +295,48 @@ SIMBA_API int64_t simba_certainty_lease(const simba_certainty *certainty,
 /** When another quorum write would make it certain for longer. Pure. */
 SIMBA_API int64_t simba_certainty_next(const simba_certainty *certainty);
 
+/**
+ * The other side of it, for stores in which others take over when they have
+ * seen nothing new for a lease: what one who waits has seen of an owner, as two
+ * numbers that change with every write of the owner's, of its key and of its
+ * heartbeat. An owner is certain for its lease after it *sent* a write; it is
+ * seen later than that, so that the lease from there on, by the boot clock of
+ * who has seen it, is enough (S1). Whoever takes over does so on the condition
+ * that both numbers are still the same.
+ */
+typedef struct simba_sighting {
+    int64_t owner, beat; /**< beat: 0: there is none, -1: not seen */
+    int64_t since_ms;    /**< so they are since then, at least */
+} simba_sighting;
+
+enum {
+    SIMBA_SIGHTING_TEXT = 80,
+    SIMBA_CLOCK_ID = 56,
+    SIMBA_SIGHTING_MARGIN_MS = 10 /**< for times that were rounded */
+};
+
+/** This was seen now: if anything has changed, it counts from here. Pure. */
+SIMBA_API void simba_sighting_note(simba_sighting *sighting,
+                                   int64_t owner,
+                                   int64_t beat,
+                                   int64_t now_ms);
+/** How long until an owner with this lease may be taken over from; 0 or less:
+ * now. Pure. */
+SIMBA_API int64_t simba_sighting_left_ms(const simba_sighting *sighting,
+                                         int64_t owner,
+                                         int64_t lease_ms,
+                                         int64_t now_ms);
+/** As a text to be kept in the store, under the name of the clock, so that a
+ * later process of this boot counts on from it. Pure. */
+SIMBA_API void simba_sighting_write(const simba_sighting *sighting,
+                                    char text[SIMBA_SIGHTING_TEXT]);
+/** Count on from what was kept; false: that was of something else. Pure. */
+SIMBA_API bool simba_sighting_read(simba_sighting *sighting,
+                                   const char *text,
+                                   size_t length);
+/** What names the boot clock of this machine, or of this namespace. */
+SIMBA_API void simba_clock_id(char id[SIMBA_CLOCK_ID]);
+
 SIMBA_END_DECLS
 
 #endif
