@@ -25,11 +25,9 @@ enum {
 static void keep_alive(simba_timer *timer)
 {
     struct simba__etcd *self = container_of(timer, struct simba__etcd, keeping);
-    simba__etcd_lease message = {.id = self->lease};
 
     if (self->lease != 0) {
-        simba__etcd_encode(simba__rpc_begin(&self->keep_alive),
-                           SIMBA__ETCD_lease, &message);
+        simba__pb_number(simba__rpc_begin(&self->keep_alive), 1, self->lease);
         (void)simba__rpc_send(&self->grpc, &self->keep_alive);
     }
     simba_timer_set(self->base.base.loop, &self->keeping,
@@ -42,25 +40,25 @@ static void on_kept(struct simba__rpc *rpc,
 {
     struct simba__etcd *self =
         container_of(rpc, struct simba__etcd, keep_alive);
+    simba__pb_fields reply;
 
     (void)error; /* the stream is opened again with the next that is sent */
-    if (status == SIMBA_OK && self->kept.id == self->lease &&
-        self->kept.ttl <= 0) {
-        simba__etcd_session_end(self, "its lease has ended");
+    if (status == SIMBA_OK) {
+        reply = simba__pb_read(rpc->reply);
+        if (reply.number[2] == self->lease && reply.number[3] <= 0) {
+            simba__etcd_session_end(self, "its lease has ended");
+        }
     }
 }
 
-/* A call of the session, whose message was begun. */
+/* A call of the session, whose message was written. */
 static void session_call(struct simba__etcd *self,
-                         enum simba__etcd_method method,
-                         void (*done)(struct simba__rpc *rpc,
-                                      int status,
-                                      const simba_error *error))
+                         const char *method,
+                         simba__rpc_done *done)
 {
     struct simba__rpc *call = &self->session_call;
 
     call->method = method;
-    call->answer = &self->session_reply;
     call->done = done;
     call->exchange.deadline_ms = simba_loop_now_ms() + CALL_MS;
     simba__rpc_submit(&self->grpc, call);
@@ -99,48 +97,48 @@ static void on_beat_put(struct simba__rpc *rpc,
         return;
     }
     self->is_granting = false;
-    self->create = self->session_reply.put.header.revision;
+    self->create =
+        simba__pb_read(simba__pb_read(rpc->reply).bytes[1]).number[3];
     simba__backoff_reset(&self->backoff);
     self->keeping.fire = keep_alive;
     keep_alive(&self->keeping);
     simba_session_ready(&self->base);
 }
 
+/* LeaseGrantResponse: 2 id, 3 ttl. PutRequest: 1 key, 2 value, 3 lease. */
 static void on_granted(struct simba__rpc *rpc,
                        int status,
                        const simba_error *error)
 {
     struct simba__etcd *self =
         container_of(rpc, struct simba__etcd, session_call);
-    const simba__etcd_lease_reply *reply = &self->session_reply.granted;
-    struct simba__etcd_transaction names = {.self = self};
-    char key[SIMBA__ETCD_KEY_SIZE];
-    simba__etcd_put put = {.value = simba__etcd_text("0")};
+    simba__pb_fields reply = {0};
+    struct simba__text *put;
 
-    if (status != SIMBA_OK || reply->id == 0) {
+    if (status == SIMBA_OK) {
+        reply = simba__pb_read(rpc->reply);
+    }
+    self->lease = reply.number[2];
+    if (self->lease == 0) {
         fail_session(self, status, error);
         return;
     }
-    self->lease = put.lease = reply->id;
-    self->ttl_s = reply->ttl > 0 ? reply->ttl : self->ttl_s;
-    simba__etcd_key(&names, 's', key);
-    put.key = simba__etcd_text(key);
-    simba__etcd_encode(simba__rpc_begin(&self->session_call), SIMBA__ETCD_put,
-                       &put);
-    session_call(self, SIMBA__ETCD_PUT, on_beat_put);
+    self->ttl_s = reply.number[3] > 0 ? reply.number[3] : self->ttl_s;
+    self->renewal.self = self;
+    put = simba__rpc_begin(rpc);
+    simba__pb_text(put, 1, simba__etcd_key(&self->renewal, 's'));
+    simba__pb_text(put, 2, "0");
+    simba__pb_number(put, 3, self->lease);
+    session_call(self, SIMBA__ETCD_METHOD("KV/Put"), on_beat_put);
 }
 
 static void begin_session(struct simba__etcd *self)
 {
-    simba__etcd_lease_grant grant = {.ttl = self->ttl_s};
-
-    if (self->is_granting || self->lease != 0 || self->is_closing) {
-        return;
+    if (!self->is_granting && self->lease == 0 && !self->is_closing) {
+        self->is_granting = true;
+        simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->ttl_s);
+        session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), on_granted);
     }
-    self->is_granting = true;
-    simba__etcd_encode(simba__rpc_begin(&self->session_call),
-                       SIMBA__ETCD_lease_grant, &grant);
-    session_call(self, SIMBA__ETCD_LEASE_GRANT, on_granted);
 }
 
 static void on_beginning(simba_timer *timer)
@@ -226,40 +224,36 @@ static int64_t lease_ms(const simba_entry *entry,
 
 /* Those whose key has changed are not ours any more; if there are any, the
  * others were not tried. */
-static void on_renewed(struct simba__rpc *rpc,
+static void on_renewed(simba__etcd_txn *txn,
                        int status,
                        const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, renewal.rpc);
-    simba__etcd_txn_reply *reply = &self->renewal.reply;
-    bool is_done = status == SIMBA_OK && reply->succeeded;
-    char value[SIMBA__ETCD_KEY_SIZE];
+    struct simba__etcd *self = txn->self;
+    bool is_done = status == SIMBA_OK && txn->is_done;
+    simba__pb_bytes rest = txn->rpc.reply;
+    simba__etcd_got got = {0};
 
     if (status == SIMBA_OK && !is_done &&
-        simba__etcd_next_kv(reply).create_revision != self->create) {
+        (!simba__etcd_next_got(&rest, &got) || got.kv.create != self->create)) {
         simba__etcd_session_end(self, "its lease has ended");
         return;
     }
     for (int i = 0; i < self->base.renewing_count; i++) {
         struct simba__etcd_entry *e =
             (struct simba__etcd_entry *)self->base.renewing[i];
+        int outcome = status;
         bool is_taken = false;
 
         if (is_done) {
             e->since_ms = self->renewal_sent_ms;
         } else if (status == SIMBA_OK) {
-            simba__etcd_kv kv = simba__etcd_next_kv(reply);
-
-            simba__etcd_owner_write(&e->mine, value);
-            is_taken = kv.value.length != strlen(value) ||
-                       memcmp(kv.value.at, value, kv.value.length) != 0;
+            is_taken =
+                !simba__etcd_next_got(&rest, &got) ||
+                got.kv.value.length != strlen(e->mine.text) ||
+                memcmp(got.kv.value.at, e->mine.text, got.kv.value.length) != 0;
+            outcome = is_taken ? SIMBA_OK : SIMBA_EBUSY;
         }
-        simba_entry_renewed(&e->base,
-                            status != SIMBA_OK    ? status
-                            : is_done || is_taken ? SIMBA_OK
-                                                  : SIMBA_EBUSY,
-                            error, !is_taken);
+        simba_entry_renewed(&e->base, outcome, error, !is_taken);
     }
     simba_session_renewed(&self->base);
 }
@@ -271,29 +265,29 @@ static void renew(simba_session_store *store,
                   int count)
 {
     struct simba__etcd *self = SIMBA__ETCD(store);
-    struct simba__etcd_transaction *txn = &self->renewal;
+    simba__etcd_txn *txn = &self->renewal;
     const simba_request *first = entries[0]->renewal;
-    char value[SIMBA__ETCD_KEY_SIZE];
+    char beat[24];
 
     self->renewal_sent_ms = simba_loop_now_ms();
-    txn->self = self;
+    txn->done = on_renewed;
     simba__etcd_begin(txn);
-    snprintf(value, sizeof value, "%lld", (long long)self->renewal_sent_ms);
-    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create);
-    simba__etcd_do_put(txn, SIMBA__ETCD_THEN, 's', value);
-    simba__etcd_do_get(txn, SIMBA__ETCD_ELSE, "s");
+    snprintf(beat, sizeof beat, "%lld", (long long)self->renewal_sent_ms);
+    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create, NULL);
+    simba__etcd_put(txn, SIMBA__ETCD_THEN, 's', beat);
+    simba__etcd_get(txn, SIMBA__ETCD_ELSE, "s");
     for (int i = 0; i < count; i++) {
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        simba__etcd_owner_write(
-            &((const struct simba__etcd_entry *)entries[i])->mine, value);
-        simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
-        simba__etcd_do_get(txn, SIMBA__ETCD_ELSE, "o");
+        simba__etcd_if(txn, 'o', SIMBA__ETCD_VALUE, 0,
+                       ((struct simba__etcd_entry *)entries[i])->mine.text);
+        simba__etcd_get(txn, SIMBA__ETCD_ELSE, "o");
         if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
             first = entries[i]->renewal;
         }
     }
-    simba__etcd_submit(txn, first, 0, on_renewed);
+    txn->asked[1][0] = '\0';
+    simba__etcd_submit(txn, first, 0);
 }
 
 /* --- the connection ------------------------------------------------------ */
@@ -390,7 +384,6 @@ static void on_revoked(struct simba__rpc *rpc,
 static void close_session(simba_session_store *store, simba_request *request)
 {
     struct simba__etcd *self = SIMBA__ETCD(store);
-    simba__etcd_lease lease = {.id = self->lease};
 
     self->is_closing = true;
     if (self->lease == 0 || self->is_granting ||
@@ -399,10 +392,9 @@ static void close_session(simba_session_store *store, simba_request *request)
         return;
     }
     self->closing = request;
+    simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->lease);
     self->lease = self->create = 0;
-    simba__etcd_encode(simba__rpc_begin(&self->session_call), SIMBA__ETCD_lease,
-                       &lease);
-    session_call(self, SIMBA__ETCD_LEASE_REVOKE, on_revoked);
+    session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseRevoke"), on_revoked);
 }
 
 static const simba_session_ops session_ops = {
@@ -454,10 +446,9 @@ static int open_store(const simba_backend_config *config,
         self->log = (struct simba__log){config->log, config->log_user, "etcd"};
         self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
         self->beginning.fire = on_beginning;
-        simba__etcd_clock_id(self->clock_id);
-        self->keep_alive.method = SIMBA__ETCD_KEEP_ALIVE;
+        simba_clock_id(self->clock_id);
+        self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
         self->keep_alive.is_stream = true;
-        self->keep_alive.answer = &self->kept;
         self->keep_alive.done = on_kept;
         rc = connect(self, config, error);
     }

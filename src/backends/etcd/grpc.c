@@ -67,7 +67,9 @@ static void forget(struct simba__rpc *rpc)
             break;
         }
     }
-    if (rpc->stream_id != 0 && rpc->generation == grpc->generation) {
+    if (grpc->session != NULL && rpc->stream_id != 0 &&
+        rpc == nghttp2_session_get_stream_user_data(grpc->session,
+                                                    rpc->stream_id)) {
         nghttp2_session_set_stream_user_data(grpc->session, rpc->stream_id,
                                              NULL);
         nghttp2_submit_rst_stream(grpc->session, NGHTTP2_FLAG_NONE,
@@ -136,14 +138,14 @@ static bool open_stream(struct simba__grpc *grpc, struct simba__rpc *rpc)
     nghttp2_nv headers[8] = {
         header(":method", "POST"),
         header(":scheme", grpc->scheme),
-        header(":path", simba__etcd_methods[rpc->method].path),
+        header(":path", rpc->method),
         header(":authority", simba_connection_where(grpc->connection)),
         header("te", "trailers"),
         header("content-type", "application/grpc"),
     };
     size_t count = 6;
 
-    if (rpc->method < SIMBA__ETCD_STATUS) { /* what is after it, any can tell */
+    if (!rpc->is_leaderless) {
         headers[count++] = header("hasleader", "true");
     }
     if (grpc->token != NULL) {
@@ -154,7 +156,6 @@ static bool open_stream(struct simba__grpc *grpc, struct simba__rpc *rpc)
     rpc->http_status = rpc->status = -1;
     rpc->is_again = false;
     rpc->words[0] = '\0';
-    rpc->generation = grpc->generation;
     rpc->stream_id = rpc->output.is_failed
                          ? 0
                          : nghttp2_submit_request(grpc->session, NULL, headers,
@@ -279,31 +280,28 @@ static int on_header(nghttp2_session *session,
     return 0;
 }
 
-/* Reads the next message of what has come. 0: it is not whole yet, -1: it will
+/* Takes the next message of what has come. 0: it is not whole yet, -1: it will
  * never be one. */
 static int next_message(struct simba__rpc *rpc, size_t *at)
 {
     const unsigned char *prefix;
-    simba__etcd_bytes message;
+    size_t left = rpc->input.length - *at, length;
 
-    if (rpc->input.length - *at < PREFIX) {
+    if (left < PREFIX) {
         return 0;
     }
     prefix = (unsigned char *)rpc->input.bytes + *at;
-    message.at = (const char *)prefix + PREFIX;
-    message.length = (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 |
-                     (size_t)prefix[3] << 8 | prefix[4];
-    if (prefix[0] != 0 || message.length > MESSAGE_MOST) {
+    length = (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 |
+             (size_t)prefix[3] << 8 | prefix[4];
+    if (prefix[0] != 0 || length > MESSAGE_MOST) {
         return -1;
     }
-    if (rpc->input.length - *at - PREFIX < message.length) {
+    if (left - PREFIX < length) {
         return 0;
     }
-    *at += PREFIX + message.length;
-    return simba__etcd_decode(message, simba__etcd_methods[rpc->method].reply,
-                              rpc->answer)
-               ? 1
-               : -1;
+    *at += PREFIX + length;
+    rpc->reply = (simba__pb_bytes){(const char *)prefix + PREFIX, length};
+    return simba__pb_read(rpc->reply).is_broken ? -1 : 1;
 }
 
 // NOLINTNEXTLINE(readability-function-size): nghttp2's parameters
@@ -406,10 +404,13 @@ static void on_authenticated(struct simba__rpc *rpc,
 {
     struct simba__grpc *grpc =
         container_of(rpc, struct simba__grpc, authentication);
-    simba__etcd_bytes token = grpc->authenticated.token;
+    simba__pb_bytes token = {0};
 
     explicit_bzero(rpc->output.bytes, rpc->output.length); /* the password */
-    if (status == SIMBA_OK && token.length > 0) {
+    if (status == SIMBA_OK) {
+        token = simba__pb_read(rpc->reply).bytes[2];
+    }
+    if (token.length > 0) {
         grpc->token = strndup(token.at, token.length);
     }
     if (grpc->token != NULL ||
@@ -428,20 +429,18 @@ static void on_authenticated(struct simba__rpc *rpc,
 static void greet(struct simba__grpc *grpc)
 {
     struct simba__rpc *rpc = &grpc->authentication;
-    simba__etcd_authenticate who = {0};
+    struct simba__text *who;
 
     if (grpc->user == NULL) {
         simba_connection_ready(grpc->connection);
         return;
     }
-    who.name = simba__etcd_text(grpc->user);
-    who.password =
-        simba__etcd_text(grpc->password == NULL ? "" : grpc->password);
-    rpc->method = SIMBA__ETCD_AUTHENTICATE;
-    rpc->answer = &grpc->authenticated;
+    rpc->method = SIMBA__ETCD_METHOD("Auth/Authenticate");
     rpc->done = on_authenticated;
     rpc->exchange.is_greeting = true;
-    simba__etcd_encode(simba__rpc_begin(rpc), SIMBA__ETCD_authenticate, &who);
+    who = simba__rpc_begin(rpc);
+    simba__pb_text(who, 1, grpc->user);
+    simba__pb_text(who, 2, grpc->password == NULL ? "" : grpc->password);
     simba__rpc_submit(grpc, rpc);
 }
 
@@ -466,7 +465,6 @@ static void connected(void *self, simba_connection *connection)
     forget_token(grpc);
     grpc->is_greeted = false;
     grpc->heard = 0;
-    grpc->generation++;
     grpc->why.code = SIMBA_OK;
     if (nghttp2_session_callbacks_new(&hooks) == 0) {
         nghttp2_session_callbacks_set_on_header_callback(hooks, on_header);
@@ -549,7 +547,6 @@ static void down(void *self,
 
     nghttp2_session_del(grpc->session);
     grpc->session = NULL;
-    grpc->generation++;
     while ((stream = grpc->streams) != NULL) {
         forget(stream);
         stream->done(stream, SIMBA_EUNAVAIL, why);

@@ -9,33 +9,41 @@
 #ifndef SIMBA_BACKENDS_ETCD_GRPC_H
 #define SIMBA_BACKENDS_ETCD_GRPC_H
 
-#include "backends/etcd/messages.h"
+#include "backends/etcd/protobuf.h"
 
 #include <simba/sys/connection.h>
 
 #include <nghttp2/nghttp2.h>
 
 struct simba__grpc;
+struct simba__rpc;
+
+/**
+ * It has ended, and may be submitted again, ended and freed here. For a stream:
+ * also called with SIMBA_OK for each message that came. It must neither break
+ * nor close the connection.
+ *
+ * @param status  SIMBA_OK: `reply` is there until this returns. SIMBA_EUNKNOWN:
+ *                it may have taken effect, or may yet; any other: it surely had
+ *                none
+ * @param error   its native code is gRPC's status, or 0; NULL: SIMBA_OK
+ */
+typedef void simba__rpc_done(struct simba__rpc *self,
+                             int status,
+                             const simba_error *error);
+
+#define SIMBA__ETCD_METHOD(name) "/etcdserverpb." name
 
 /** One request and its reply, or a stream of both. Lives in its user's memory,
  * zeroed first. */
 struct simba__rpc {
     /** The user sets deadline_ms and is_driven, but not of a stream. */
     simba_exchange exchange;
-    enum simba__etcd_method method;
+    const char *method; /* static: SIMBA__ETCD_METHOD("KV/Txn") */
     bool is_stream;
-    void *answer; /* the struct that a reply is read into */
-    /**
-     * MUST. It has ended, and may be submitted again, ended and freed here. For
-     * a stream: also called with SIMBA_OK for each message that came. It must
-     * neither break nor close the connection.
-     *
-     * @param status  SIMBA_OK: there is an answer, whose bytes live until this
-     *                returns. SIMBA_EUNKNOWN: it may have taken effect, or may
-     *                yet; any other: it surely had none
-     * @param error   its native code is gRPC's status, or 0; NULL: SIMBA_OK
-     */
-    void (*done)(struct simba__rpc *self, int status, const simba_error *error);
+    bool is_leaderless;    /* any server can tell */
+    simba__rpc_done *done; /* MUST */
+    simba__pb_bytes reply; /* a message; what is in it was not looked at */
 
     /* The rest is not the user's. */
     struct simba__grpc *grpc; /* NULL: it is not open */
@@ -43,7 +51,6 @@ struct simba__rpc {
     size_t message_at;       /* where the last message begins */
     size_t sent;             /* how much of the output is out */
     int32_t stream_id;       /* in the session, 0: none or closed */
-    unsigned generation;     /* which session that was */
     int http_status, status; /* -1: not yet known */
     bool is_again;           /* nothing came of it; to be sent once more */
     struct simba__rpc *next; /* of the streams */
@@ -58,12 +65,10 @@ struct simba__grpc {
     const char *scheme;
     void (*down)(void *, simba_connection *, const simba_error *);
     nghttp2_session *session; /* NULL: it is down */
-    unsigned generation;      /* counts sessions */
     size_t heard;             /* bytes of this session */
     bool is_greeted;
     char *token; /* NULL: none */
     struct simba__rpc authentication;
-    simba__etcd_authenticate_reply authenticated;
     struct simba__rpc *streams;
     simba_error why; /* not SIMBA_OK: it is to be broken */
 };
@@ -78,8 +83,7 @@ int simba__grpc_open(struct simba__grpc *grpc,
  * that breaks. Not from within done(). */
 void simba__grpc_close(struct simba__grpc *grpc);
 
-/** Begin a message: what to write it into, with simba__etcd_encode() or
- * simba__etcd_add(). */
+/** Begin a message: what to write it into. */
 struct simba__text *simba__rpc_begin(struct simba__rpc *rpc);
 
 /** Send the request that was written, now or when the connection is ready. */

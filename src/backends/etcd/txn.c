@@ -3,18 +3,16 @@
 #include "backends/etcd/etcd.h"
 
 #include "core/name.h"
+#include "util/container.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-static const char letters[] = "otwxqvbsSp"; /* of single keys */
+/* --- keys and owners ----------------------------------------------------- */
 
 int64_t simba__etcd_wall_us(void)
 {
@@ -24,115 +22,72 @@ int64_t simba__etcd_wall_us(void)
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-/* --- keys and owners ----------------------------------------------------- */
-
-void simba__etcd_clock_id(char id[SIMBA__ETCD_CLOCK_ID])
+const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    struct stat namespace = {0};
+    struct simba__text text = simba__text_fixed(txn->key, sizeof txn->key);
+    uint64_t session =
+        (uint64_t)(letter == 'S' ? txn->session : txn->self->lease);
 
-    if (fd < 0 || read(fd, id, 36) != 36) {
-        snprintf(id, SIMBA__ETCD_CLOCK_ID, "%018ld%018" PRId64, (long)getpid(),
-                 simba__etcd_wall_us());
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    (void)stat("/proc/self/ns/time", &namespace);
-    snprintf(id + 36, SIMBA__ETCD_CLOCK_ID - 36, "-%" PRIx64,
-             (uint64_t) namespace.st_ino);
-}
-
-void simba__etcd_key(const struct simba__etcd_transaction *txn,
-                     char letter,
-                     char key[SIMBA__ETCD_KEY_SIZE])
-{
-    struct simba__text text = simba__text_fixed(key, SIMBA__ETCD_KEY_SIZE);
-    int64_t session = letter == 'S' ? txn->session : txn->self->lease;
-
-    if (letter == 'p') {
-        simba__text_put(&text, txn->before);
-        return;
-    }
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
-                       letter == 'S' ? 's' : letter);
+                       letter == 'S'                     ? 's'
+                       : strchr("pRNQW", letter) != NULL ? 'q'
+                       : letter == 'O'                   ? 'o'
+                                                         : letter);
+    if (strchr("sSOW", letter) == NULL) {
+        simba__text_escape(&text, txn->mutex);
+    }
+    if (strchr("xqpvbRNQ", letter) != NULL) {
+        simba__text_put(&text, "/");
+    }
     if (letter == 's' || letter == 'S') {
         simba__text_printf(&text, "%" PRIx64, session);
-        return;
-    }
-    simba__text_escape(&text, txn->mutex);
-    if (letter == 'x') {
-        simba__text_printf(&text, "/%016" PRIx64 "%016" PRIx64,
+    } else if (letter == 'x') {
+        simba__text_printf(&text, "%016" PRIx64 "%016" PRIx64,
                            txn->attempt.high, txn->attempt.low);
     } else if (letter == 'q') {
-        simba__text_printf(&text, "/%" PRIx64 "-%u", session, txn->waiter);
-    } else if (letter == 'v' || letter == 'b') {
-        simba__text_printf(&text, "/%s",
-                           letter == 'v' ? txn->self->clock_id : txn->book);
+        simba__text_printf(&text, "%" PRIx64 "-%u", session, txn->number);
+    } else if (letter == 'p') {
+        simba__text_put(&text, txn->before);
+    } else if (letter == 'v') {
+        simba__text_put(&text, txn->self->clock_id);
+    } else if (letter == 'b') {
+        simba__text_printf(&text, "%016" PRIx64, txn->token);
     }
     assert(!text.is_failed);
+    return txn->key;
 }
 
-/* They are used again when they are free: names that were never used before
- * would fill the server's index until it is compacted. */
-unsigned simba__etcd_free_number(const simba_entry *entry)
+const char *simba__etcd_owner_write(struct simba__etcd_owner *owner)
 {
-    const struct simba__etcd_entry *all =
-        (struct simba__etcd_entry *)entry->mutex->entries;
-    unsigned number = ((const struct simba__etcd_entry *)entry)->txn.waiter + 1;
-    unsigned most = number + 1;
-    bool *used;
-
-    for (const simba_entry *e = &all->base; e != NULL; e = e->next) {
-        most++;
-    }
-    used = calloc(most, sizeof *used);
-    for (const simba_entry *e = &all->base; used != NULL && e != NULL;
-         e = e->next) {
-        unsigned waiter = ((const struct simba__etcd_entry *)e)->txn.waiter;
-
-        used[waiter < most ? waiter : 0] = true;
-    }
-    while (used != NULL && used[number]) {
-        number++;
-    }
-    free(used);
-    return number;
-}
-
-void simba__etcd_owner_write(const struct simba__etcd_owner *owner,
-                             char value[SIMBA__ETCD_KEY_SIZE])
-{
-    snprintf(value, SIMBA__ETCD_KEY_SIZE,
+    snprintf(owner->text, sizeof owner->text,
              "%016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %" PRIx64 " %" PRId64
              " %" PRId64 " %d %s",
              owner->attempt.high, owner->attempt.low, owner->token,
              owner->session, owner->lease_ms, owner->acquired_at_ms,
              owner->is_broken, owner->id);
+    return owner->text;
 }
 
 struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 {
-    struct simba__etcd_owner owner = {.is_there = kv->mod_revision != 0,
-                                      .mod = kv->mod_revision};
-    char text[SIMBA__ETCD_KEY_SIZE] = "";
+    struct simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
     int is_broken = 0, at = 0;
 
-    if (kv->value.length > 0 && kv->value.length < sizeof text) {
-        memcpy(text, kv->value.at, kv->value.length);
+    if (kv->value.length > 0 && kv->value.length < sizeof owner.text) {
+        memcpy(owner.text, kv->value.at, kv->value.length);
     }
     if (owner.is_there &&
-        sscanf(text,
+        sscanf(owner.text,
                "%16" SCNx64 "%16" SCNx64 " %16" SCNx64 " %16" SCNx64
                " %18" SCNd64 " %18" SCNd64 " %1d%n",
                &owner.attempt.high, &owner.attempt.low, &owner.token,
                &owner.session, &owner.lease_ms, &owner.acquired_at_ms,
                &is_broken, &at) == 7 &&
-        text[at++] == ' ' &&
-        simba__name_check_id(text + at, strlen(text + at)) ==
+        owner.text[at++] == ' ' &&
+        simba__name_check_id(owner.text + at, strlen(owner.text + at)) ==
             SIMBA__NAME_FINE) {
         owner.is_broken = is_broken != 0;
-        memcpy(owner.id, text + at, strlen(text + at) + 1);
+        strcpy(owner.id, owner.text + at);
     } else if (owner.is_there) { /* whoever wrote it, it is respected */
         owner.is_unreadable = true;
         owner.lease_ms = SIMBA__ETCD_LEASE_ANY_MS;
@@ -154,201 +109,188 @@ simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner)
                : simba_owner_none();
 }
 
-/* S4: above every token that was ever granted, as far as the clocks of those
- * who are granted did not go back over a restore. */
-uint64_t simba__etcd_next_token(uint64_t last, const simba_request *request)
-{
-    uint64_t token = (uint64_t)simba__etcd_wall_us();
-    uint64_t above = request == NULL ? 0 : request->token_above;
+/* --- writing them -------------------------------------------------------- */
 
-    above = above > last ? above : last;
-    return token > above ? token : above + 1;
-}
-
-uint64_t simba__etcd_token_read(const simba__etcd_kv *kv)
-{
-    char digits[17] = "";
-
-    if (kv->value.length == sizeof digits - 1) {
-        memcpy(digits, kv->value.at, sizeof digits - 1);
-    }
-    return strtoull(digits, NULL, 16);
-}
-
-/* --- transactions -------------------------------------------------------- */
-
-void simba__etcd_begin(struct simba__etcd_transaction *txn)
+void simba__etcd_begin(simba__etcd_txn *txn)
 {
     txn->text = simba__rpc_begin(&txn->rpc);
     memset(txn->asked, 0, sizeof txn->asked);
 }
 
-void simba__etcd_if(struct simba__etcd_transaction *txn,
+/* Compare: 1 result, 2: less; 2 target; 3 key; 5 create, 6 mod, 7 value. */
+void simba__etcd_if(simba__etcd_txn *txn,
                     char letter,
-                    int target,
-                    int64_t revision)
+                    int condition,
+                    int64_t revision,
+                    const char *value)
 {
-    char key[SIMBA__ETCD_KEY_SIZE];
-    simba__etcd_compare compare = {.target = target,
-                                   .has = SIMBA__ETCD_HAS(4 + target)};
+    bool is_below = condition == SIMBA__ETCD_BELOW;
+    size_t began = simba__pb_begin(txn->text, 1);
 
-    *(target == SIMBA__ETCD_CREATE ? &compare.create_revision
-                                   : &compare.mod_revision) = revision;
-    simba__etcd_key(txn, letter, key);
-    compare.key = simba__etcd_text(key);
-    simba__etcd_add(txn->text, SIMBA__ETCD_IF, SIMBA__ETCD_compare, &compare);
+    simba__pb_number(txn->text, 1, is_below ? 2 : 0);
+    simba__pb_number(txn->text, 2, is_below ? SIMBA__ETCD_VALUE : condition);
+    simba__pb_text(txn->text, 3, simba__etcd_key(txn, letter));
+    simba__pb_number(txn->text, condition == SIMBA__ETCD_MOD ? 6 : 5, revision);
+    simba__pb_text(txn->text, 7, value == NULL ? "" : value);
+    simba__pb_end(txn->text, began);
 }
 
-void simba__etcd_if_value(struct simba__etcd_transaction *txn,
-                          char letter,
-                          int result,
-                          const char *value)
+/* RequestOp: 1 range, 2 put, 3 delete, 4 transaction. PutRequest: 1 key, 2
+ * value, 3 lease. Waiters, tombstones and heartbeats go with their session. */
+void simba__etcd_put(simba__etcd_txn *txn,
+                     int branch,
+                     char letter,
+                     const char *value)
 {
-    char key[SIMBA__ETCD_KEY_SIZE];
-    simba__etcd_compare compare = {.has = SIMBA__ETCD_HAS(7),
-                                   .result = result,
-                                   .target = SIMBA__ETCD_VALUE,
-                                   .value = simba__etcd_text(value)};
+    size_t began = simba__pb_begin(txn->text, branch);
+    size_t put = simba__pb_begin(txn->text, 2);
 
-    simba__etcd_key(txn, letter, key);
-    compare.key = simba__etcd_text(key);
-    simba__etcd_add(txn->text, SIMBA__ETCD_IF, SIMBA__ETCD_compare, &compare);
+    simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
+    simba__pb_text(txn->text, 2, value);
+    simba__pb_number(txn->text, 3,
+                     strchr("qxs", letter) != NULL ? txn->self->lease : 0);
+    simba__pb_end(txn->text, put);
+    simba__pb_end(txn->text, began);
 }
 
-/* Waiters, tombstones and heartbeats go with their session. */
-void simba__etcd_do_put(struct simba__etcd_transaction *txn,
-                        int branch,
-                        char letter,
-                        const char *value)
+void simba__etcd_delete(simba__etcd_txn *txn, char letter)
 {
-    simba__etcd_op op = {.has = SIMBA__ETCD_HAS(2)};
-    char key[SIMBA__ETCD_KEY_SIZE];
+    size_t began = simba__pb_begin(txn->text, SIMBA__ETCD_THEN);
+    size_t deletion = simba__pb_begin(txn->text, 3);
 
-    simba__etcd_key(txn, letter, key);
-    op.put.key = simba__etcd_text(key);
-    op.put.value = simba__etcd_text(value);
-    op.put.lease = strchr("qxs", letter) != NULL ? txn->self->lease : 0;
-    simba__etcd_add(txn->text, (uint32_t)branch, SIMBA__ETCD_op, &op);
+    simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
+    simba__pb_end(txn->text, deletion);
+    simba__pb_end(txn->text, began);
 }
 
-void simba__etcd_do_delete(struct simba__etcd_transaction *txn, char letter)
+void simba__etcd_delete_w(simba__etcd_txn *txn)
 {
-    simba__etcd_op op = {.has = SIMBA__ETCD_HAS(3)};
-    char key[SIMBA__ETCD_KEY_SIZE];
+    size_t began = simba__pb_begin(txn->text, SIMBA__ETCD_THEN);
+    size_t nested = simba__pb_begin(txn->text, 4);
 
-    simba__etcd_key(txn, letter, key);
-    op.delete_range.key = simba__etcd_text(key);
-    simba__etcd_add(txn->text, SIMBA__ETCD_THEN, SIMBA__ETCD_op, &op);
+    simba__etcd_if(txn, 'w', SIMBA__ETCD_MOD, txn->create, NULL);
+    simba__etcd_delete(txn, 'w');
+    simba__pb_end(txn->text, nested);
+    simba__pb_end(txn->text, began);
 }
 
-/* R: the newest three waiters of the mutex that are no newer than ours; Q: all
- * of them, the oldest first; O, W: all owners and all waiters of the store. */
-static void get_range(struct simba__etcd_transaction *txn,
-                      int branch,
-                      char letter)
-{
-    char key[SIMBA__ETCD_KEY_SIZE], end[SIMBA__ETCD_KEY_SIZE];
-    simba__etcd_op op = {.has = SIMBA__ETCD_HAS(1)};
-    struct simba__text text = simba__text_fixed(key, sizeof key);
-
-    simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
-                       letter == 'O' ? 'o' : 'q');
-    if (letter == 'R' || letter == 'Q') {
-        simba__text_escape(&text, txn->mutex);
-        simba__text_put(&text, "/");
-    }
-    memcpy(end, key, text.length + 1);
-    end[text.length - 1]++; /* what follows on the slash */
-    op.range = (simba__etcd_range){
-        .key = simba__etcd_text(key),
-        .range_end = simba__etcd_text(end),
-        .limit = letter == 'R' ? 3 : 0,
-        .sort_order = letter == 'R' ? 2 : 1, /* down, up */
-        .sort_target = 2,                    /* by creation */
-        .keys_only = letter == 'W',
-        .max_create_revision = letter == 'R' ? txn->create : 0};
-    simba__etcd_add(txn->text, (uint32_t)branch, SIMBA__ETCD_op, &op);
-}
-
-void simba__etcd_do_get(struct simba__etcd_transaction *txn,
-                        int branch,
-                        const char *which)
+/* RangeRequest: 1 key, 2 end, 3 limit, 5 order (1 up, 2 down), 6 by (2
+ * creation), 8 keys only, 9 count only, 13 greatest create revision. */
+void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
 {
     char *asked = txn->asked[branch - SIMBA__ETCD_THEN];
-    char key[SIMBA__ETCD_KEY_SIZE];
 
-    assert(strlen(asked) + strlen(which) < sizeof txn->asked[0]);
-    strcat(asked, which);
-    for (; *which != '\0'; which++) {
-        simba__etcd_op op = {.has = SIMBA__ETCD_HAS(1)};
+    assert(strlen(asked) + strlen(letters) <= SIMBA__ETCD_ASKED);
+    strcat(asked, letters);
+    for (; *letters != '\0'; letters++) {
+        size_t began = simba__pb_begin(txn->text, branch);
+        size_t range = simba__pb_begin(txn->text, 1);
+        bool is_order = *letters == 'R';
 
-        if (strchr(letters, *which) == NULL) {
-            get_range(txn, branch, *which);
-            continue;
+        simba__pb_text(txn->text, 1, simba__etcd_key(txn, *letters));
+        if (strchr("RNQOW", *letters) != NULL) {
+            txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
+            simba__pb_text(txn->text, 2, txn->key);
+            simba__pb_number(txn->text, 3, is_order ? 3 : 0);
+            simba__pb_number(txn->text, 5, is_order ? 2 : *letters == 'Q');
+            simba__pb_number(txn->text, 6, is_order || *letters == 'Q' ? 2 : 0);
+            simba__pb_number(txn->text, 8, *letters == 'W');
+            simba__pb_number(txn->text, 9, *letters == 'N');
+            simba__pb_number(txn->text, 13, is_order ? txn->create : 0);
         }
-        simba__etcd_key(txn, *which, key);
-        op.range.key = simba__etcd_text(key);
-        simba__etcd_add(txn->text, (uint32_t)branch, SIMBA__ETCD_op, &op);
+        simba__pb_end(txn->text, range);
+        simba__pb_end(txn->text, began);
     }
 }
 
-void simba__etcd_submit(struct simba__etcd_transaction *txn,
-                        const simba_request *request,
-                        int64_t otherwise_ms,
-                        void (*done)(struct simba__rpc *rpc,
-                                     int status,
-                                     const simba_error *error))
+/* --- replies ------------------------------------------------------------- */
+
+bool simba__etcd_next_kv(simba__pb_bytes *all, simba__etcd_kv *kv)
 {
-    txn->rpc.method = SIMBA__ETCD_TXN;
-    txn->rpc.answer = &txn->reply;
-    txn->rpc.done = done;
+    simba__pb_bytes item;
+    simba__pb_fields fields;
+
+    if (!simba__pb_next(all, 2, &item)) {
+        return false;
+    }
+    fields = simba__pb_read(item);
+    *kv = (simba__etcd_kv){fields.bytes[1], fields.bytes[5], fields.number[2],
+                           fields.number[3], fields.number[4]};
+    return !fields.is_broken;
+}
+
+/* ResponseOp: 1 range, which has 2 keys and 4 their count. */
+bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got)
+{
+    simba__pb_bytes response, all;
+    simba__pb_fields fields;
+
+    do {
+        if (!simba__pb_next(reply, 3, &response)) {
+            return false;
+        }
+        fields = simba__pb_read(response);
+    } while (!fields.is_broken && fields.count[1] == 0);
+    all = fields.bytes[1];
+    *got = (simba__etcd_got){.all = all};
+    if (!fields.is_broken) {
+        fields = simba__pb_read(all);
+        got->count = fields.number[4];
+    }
+    return !fields.is_broken &&
+           (fields.count[2] == 0 || simba__etcd_next_kv(&all, &got->kv));
+}
+
+simba__etcd_got *simba__etcd_got_of(simba__etcd_txn *txn, char letter)
+{
+    const char *asked = txn->asked[txn->is_done ? 0 : 1];
+    const char *at = strchr(asked, letter);
+
+    return at == NULL ? NULL : &txn->got[at - asked];
+}
+
+/* TxnResponse: 1 header, which has 3 the revision; 2 succeeded; 3 responses. */
+static bool take(simba__etcd_txn *txn)
+{
+    simba__pb_bytes rest = txn->rpc.reply;
+    simba__pb_fields reply = simba__pb_read(rest);
+    const char *asked;
+
+    txn->is_done = reply.number[2] != 0;
+    txn->revision = simba__pb_read(reply.bytes[1]).number[3];
+    asked = txn->asked[txn->is_done ? 0 : 1];
+    for (size_t i = 0; asked[i] != '\0'; i++) {
+        if (!simba__etcd_next_got(&rest, &txn->got[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void on_reply(struct simba__rpc *rpc,
+                     int status,
+                     const simba_error *error)
+{
+    simba__etcd_txn *txn = container_of(rpc, simba__etcd_txn, rpc);
+    simba_error broken;
+
+    if (status == SIMBA_OK && !take(txn)) {
+        status = simba_error_set(&broken, SIMBA_EUNKNOWN, 0,
+                                 "etcd: a reply that is none");
+        error = &broken;
+    }
+    txn->done(txn, status, error);
+}
+
+void simba__etcd_submit(simba__etcd_txn *txn,
+                        const simba_request *request,
+                        int64_t otherwise_ms)
+{
+    txn->rpc.method = SIMBA__ETCD_METHOD("KV/Txn");
+    txn->rpc.done = on_reply;
     txn->rpc.exchange.deadline_ms = request != NULL
                                         ? request->deadline_ms
                                         : simba_loop_now_ms() + otherwise_ms;
     txn->rpc.exchange.is_driven = request != NULL && request->is_driven;
     simba__rpc_submit(&txn->self->grpc, &txn->rpc);
-}
-
-static simba__etcd_kv *slot(struct simba__etcd_transaction *txn, char letter)
-{
-    const char *at = strchr(letters, letter);
-
-    assert(at != NULL && sizeof letters - 1 <= SIMBA__ETCD_LETTERS);
-    return &txn->got[at - letters];
-}
-
-const simba__etcd_kv *simba__etcd_got(struct simba__etcd_transaction *txn,
-                                      char letter)
-{
-    return slot(txn, letter);
-}
-
-void simba__etcd_take(struct simba__etcd_transaction *txn)
-{
-    const char *asked = txn->asked[txn->reply.succeeded ? 0 : 1];
-    simba__etcd_op_reply reply;
-
-    memset(txn->got, 0, sizeof txn->got);
-    memset(txn->ranges, 0, sizeof txn->ranges);
-    while (*asked != '\0' && simba__etcd_next(&txn->reply.responses, &reply)) {
-        if ((reply.has & SIMBA__ETCD_HAS(1)) == 0) {
-            continue; /* of a put or a deletion */
-        }
-        if (strchr(letters, *asked) != NULL) {
-            (void)simba__etcd_next(&reply.range.kvs, slot(txn, *asked));
-        } else {
-            txn->ranges[*asked == 'W'] = reply.range.kvs;
-        }
-        asked++;
-    }
-}
-
-simba__etcd_kv simba__etcd_next_kv(simba__etcd_txn_reply *reply)
-{
-    simba__etcd_op_reply each = {0};
-    simba__etcd_kv kv = {0};
-
-    (void)simba__etcd_next(&reply->responses, &each);
-    (void)simba__etcd_next(&each.range.kvs, &kv);
-    return kv;
 }

@@ -78,7 +78,6 @@ static struct {
     char message[65536]; /* that was not sent yet */
     size_t length;
     struct simba__rpc late;
-    simba__etcd_txn_reply late_reply;
 } wire;
 
 void __real_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
@@ -105,8 +104,7 @@ static inline void send_late(void)
     if (wire.length > 0 && wire.late.grpc == NULL) {
         simba__text_add(simba__rpc_begin(&wire.late), wire.message,
                         wire.length);
-        wire.late.method = SIMBA__ETCD_TXN;
-        wire.late.answer = &wire.late_reply;
+        wire.late.method = SIMBA__ETCD_METHOD("KV/Txn");
         wire.late.done = on_late;
         wire.late.exchange.deadline_ms = simba_loop_now_ms() + ANSWER_MS;
         __real_simba__rpc_submit(wire.grpc, &wire.late);
@@ -140,7 +138,8 @@ static inline void on_unsent(simba_timer *timer)
 
 void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
 {
-    if (rpc->method != SIMBA__ETCD_TXN || wire.fault == NO_FAULT) {
+    if (strcmp(rpc->method, SIMBA__ETCD_METHOD("KV/Txn")) != 0 ||
+        wire.fault == NO_FAULT) {
         __real_simba__rpc_submit(grpc, rpc);
         return;
     }

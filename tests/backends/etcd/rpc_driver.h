@@ -13,24 +13,16 @@
 
 enum { OPEN = 1 }; /* status of a request that has not ended */
 
-union answer {
-    simba__etcd_none none;
-    simba__etcd_range_reply range;
-    simba__etcd_txn_reply txn;
-    simba__etcd_watch_reply watch;
-    simba__etcd_lease_reply lease;
-    simba__etcd_status_reply status;
-    simba__etcd_members_reply members;
-    simba__etcd_alarms_reply alarms;
-};
+#define TXN SIMBA__ETCD_METHOD("KV/Txn")
 
 struct ask {
     struct simba__rpc rpc; /* first */
-    union answer answer;
     simba_error error;
     /* Looks at the answer while its bytes are there; may be NULL. */
     void (*look)(struct ask *ask);
     _Atomic int status, messages;
+    simba__pb_fields fields; /* of the last reply; its bytes are gone */
+    int64_t revision;
     /* What tests have looked up: */
     bool flag;
     int64_t number;
@@ -89,8 +81,12 @@ static inline void is_done(struct simba__rpc *rpc,
     if (status != SIMBA_OK) {
         ask->error = *error;
         assert_int_equal(error->code, status);
-    } else if (ask->look != NULL) {
-        ask->look(ask);
+    } else {
+        ask->fields = simba__pb_read(rpc->reply);
+        ask->revision = simba__pb_read(ask->fields.bytes[1]).number[3];
+        if (ask->look != NULL) {
+            ask->look(ask);
+        }
     }
     ask->messages++;
     if (!rpc->is_stream || status != SIMBA_OK) {
@@ -127,12 +123,10 @@ static inline void client_close(struct client *client)
 }
 
 /* What to write the request into. */
-static inline struct simba__text *begin(struct ask *ask,
-                                        enum simba__etcd_method method)
+static inline struct simba__text *begin(struct ask *ask, const char *method)
 {
     *ask = (struct ask){
         .rpc = {.method = method,
-                .answer = &ask->answer,
                 .done = is_done,
                 .exchange.deadline_ms = now_ms() + PATIENCE_MS / 2},
         .status = OPEN};

@@ -79,8 +79,6 @@ static int on_data(nghttp2_session *session,
                    void *self)
 {
     simba_floor *floor = self;
-    simba__etcd_watch_reply reply;
-    simba__etcd_bytes message;
 
     (void)session;
     (void)flags;
@@ -91,15 +89,15 @@ static int on_data(nghttp2_session *session,
     while (floor->received.length > PREFIX) {
         const unsigned char *at = (unsigned char *)floor->received.bytes;
         size_t length = (size_t)at[3] << 8 | at[4];
+        simba__pb_fields reply;
 
         if (floor->received.length < PREFIX + length) {
             break;
         }
-        message = (simba__etcd_bytes){(const char *)at + PREFIX, length};
-        if (simba__etcd_decode(message, SIMBA__ETCD_watch_reply, &reply)) {
-            floor->is_watched |= reply.created;
-            floor->is_woken |= reply.events.count > 0;
-        }
+        reply = simba__pb_read(
+            (simba__pb_bytes){(const char *)at + PREFIX, length});
+        floor->is_watched |= reply.number[3] != 0; /* created */
+        floor->is_woken |= reply.count[11] > 0;    /* events */
         floor->received.length -= PREFIX + length;
         memmove(floor->received.bytes, floor->received.bytes + PREFIX + length,
                 floor->received.length);
@@ -155,18 +153,15 @@ static nghttp2_nv header(const char *name, const char *value)
 }
 
 static int32_t open_stream(simba_floor *floor,
-                           enum simba__etcd_method method,
+                           const char *method,
                            struct simba__text *body)
 {
     nghttp2_data_provider source = {.source.ptr = body,
                                     .read_callback = read_body};
     nghttp2_nv headers[] = {
-        header(":method", "POST"),
-        header(":scheme", "http"),
-        header(":path", simba__etcd_methods[method].path),
-        header(":authority", "etcd"),
-        header("te", "trailers"),
-        header("content-type", "application/grpc"),
+        header(":method", "POST"), header(":scheme", "http"),
+        header(":path", method),   header(":authority", "etcd"),
+        header("te", "trailers"),  header("content-type", "application/grpc"),
     };
 
     return nghttp2_submit_request(floor->session, NULL, headers, 6, &source,
@@ -189,9 +184,7 @@ static void end(struct simba__text *text)
     text->bytes[4] = (char)length;
 }
 
-static int call(simba_floor *floor,
-                enum simba__etcd_method method,
-                simba_error *error)
+static int call(simba_floor *floor, const char *method, simba_error *error)
 {
     end(&floor->sending);
     floor->sent = 0;
@@ -200,31 +193,40 @@ static int call(simba_floor *floor,
     return run(floor, &floor->is_answered, error);
 }
 
-/* Put the key if it is not there: what an acquire cannot avoid. */
+/* Put the key if it is not there: what an acquire cannot avoid. Fields of a
+ * transaction: 1 conditions, 2 what is done then; the latter: 2 put, 3 delete.
+ */
 static int put(simba_floor *floor, const char *key, simba_error *error)
 {
-    simba__etcd_compare compare = {.has = SIMBA__ETCD_HAS(5),
-                                   .target = SIMBA__ETCD_CREATE,
-                                   .key = simba__etcd_text(key)};
-    simba__etcd_op op = {.has = SIMBA__ETCD_HAS(2)};
+    struct simba__text *text = &floor->sending;
+    size_t began, op;
 
-    op.put.key = simba__etcd_text(key);
-    op.put.value = simba__etcd_text("floor");
-    begin(&floor->sending);
-    simba__etcd_add(&floor->sending, SIMBA__ETCD_IF, SIMBA__ETCD_compare,
-                    &compare);
-    simba__etcd_add(&floor->sending, SIMBA__ETCD_THEN, SIMBA__ETCD_op, &op);
-    return call(floor, SIMBA__ETCD_TXN, error);
+    begin(text);
+    began = simba__pb_begin(text, 1);
+    simba__pb_number(text, 2, 1); /* its create revision is 0 */
+    simba__pb_text(text, 3, key);
+    simba__pb_end(text, began);
+    began = simba__pb_begin(text, 2);
+    op = simba__pb_begin(text, 2);
+    simba__pb_text(text, 1, key);
+    simba__pb_text(text, 2, "floor");
+    simba__pb_end(text, op);
+    simba__pb_end(text, began);
+    return call(floor, SIMBA__ETCD_METHOD("KV/Txn"), error);
 }
 
 static int drop(simba_floor *floor, const char *key, simba_error *error)
 {
-    simba__etcd_op op = {.has = SIMBA__ETCD_HAS(3)};
+    struct simba__text *text = &floor->sending;
+    size_t began, op;
 
-    op.delete_range.key = simba__etcd_text(key);
-    begin(&floor->sending);
-    simba__etcd_add(&floor->sending, SIMBA__ETCD_THEN, SIMBA__ETCD_op, &op);
-    return call(floor, SIMBA__ETCD_TXN, error);
+    begin(text);
+    began = simba__pb_begin(text, 2);
+    op = simba__pb_begin(text, 3);
+    simba__pb_text(text, 1, key);
+    simba__pb_end(text, op);
+    simba__pb_end(text, began);
+    return call(floor, SIMBA__ETCD_METHOD("KV/Txn"), error);
 }
 
 /* --- the floor ----------------------------------------------------------- */
@@ -307,17 +309,19 @@ static int pair(simba_floor *floor, simba_error *error)
 
 static int arm(simba_floor *floor, simba_error *error)
 {
-    simba__etcd_watch message = {.has = SIMBA__ETCD_HAS(1)};
     int rc = put(floor, floor->watched, error);
+    size_t began;
 
     floor->is_watched = floor->is_woken = false;
-    message.create.key = simba__etcd_text(floor->watched);
     begin(&floor->watching);
-    simba__etcd_encode(&floor->watching, SIMBA__ETCD_watch, &message);
+    began = simba__pb_begin(&floor->watching, 1);
+    simba__pb_text(&floor->watching, 1, floor->watched);
+    simba__pb_end(&floor->watching, began);
     end(&floor->watching);
     floor->watch_sent = 0;
     floor->received.length = 0;
-    floor->watch = open_stream(floor, SIMBA__ETCD_WATCH, &floor->watching);
+    floor->watch =
+        open_stream(floor, SIMBA__ETCD_METHOD("Watch/Watch"), &floor->watching);
     return rc == SIMBA_OK ? run(floor, &floor->is_watched, error) : rc;
 }
 

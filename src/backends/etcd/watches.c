@@ -1,0 +1,162 @@
+/* The set of watches: which keys are watched over one stream. A watch begins at
+ * the present: one that began at an old revision would be served by the
+ * server's loop for those that lag, every 100 ms. Whoever sets one is told when
+ * it is sure, and looks then: so nothing is missed between. After a connection
+ * was lost all are set again, and all are told. */
+#define _GNU_SOURCE
+#include "backends/etcd/etcd.h"
+
+#include "util/container.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
+ * start at, 7 id. WatchCancelRequest: 1 id. */
+static void send_create(struct simba__etcd *self,
+                        struct simba__etcd_watch *watch)
+{
+    struct simba__text *text = simba__rpc_begin(&self->watch_stream);
+    size_t began = simba__pb_begin(text, 1);
+
+    watch->id = ++self->watch_id;
+    watch->is_sure = false;
+    simba__pb_text(text, 1, watch->key);
+    simba__pb_number(text, 3, watch->next_revision);
+    simba__pb_number(text, 7, watch->id);
+    simba__pb_end(text, began);
+    (void)simba__rpc_send(&self->grpc, &self->watch_stream);
+}
+
+static void clear(struct simba__etcd *self, struct simba__etcd_watch *watch)
+{
+    struct simba__etcd_watch **at = &self->watches;
+    struct simba__text *text;
+    size_t began;
+
+    while (*at != watch) {
+        at = &(*at)->next;
+    }
+    *at = watch->next;
+    free(watch->key);
+    watch->key = NULL;
+    watch->is_sure = false;
+    watch->next_revision = 0;
+    if (self->is_watching) {
+        text = simba__rpc_begin(&self->watch_stream);
+        began = simba__pb_begin(text, 2);
+        simba__pb_number(text, 1, watch->id);
+        simba__pb_end(text, began);
+        (void)simba__rpc_send(&self->grpc, &self->watch_stream);
+    }
+}
+
+bool simba__etcd_watch_set(struct simba__etcd *self,
+                           struct simba__etcd_watch *watch,
+                           const char *key)
+{
+    if (key != NULL && watch->key != NULL && strcmp(key, watch->key) == 0) {
+        return true;
+    }
+    if (watch->key != NULL) {
+        clear(self, watch);
+    }
+    watch->key = key == NULL ? NULL : strdup(key);
+    if (watch->key == NULL) {
+        return key == NULL;
+    }
+    watch->next = self->watches;
+    self->watches = watch;
+    if (self->is_watching) {
+        send_create(self, watch);
+    }
+    return true;
+}
+
+static struct simba__etcd_watch *find(const struct simba__etcd *self,
+                                      int64_t id)
+{
+    struct simba__etcd_watch *watch = self->watches;
+
+    while (watch != NULL && watch->id != id) {
+        watch = watch->next;
+    }
+    return watch;
+}
+
+/* Event: 1 type, 1: deletion; 2 key. Whoever is told may set and clear watches,
+ * this one among them. */
+static void take_events(struct simba__etcd *self,
+                        simba__pb_bytes reply,
+                        int64_t id)
+{
+    struct simba__etcd_watch *watch;
+    simba__pb_bytes event;
+    simba__etcd_kv kv;
+
+    while ((watch = find(self, id)) != NULL &&
+           simba__pb_next(&reply, 11, &event)) {
+        bool is_gone = simba__pb_read(event).number[1] == 1;
+
+        if (simba__etcd_next_kv(&event, &kv)) {
+            watch->next_revision = watch->is_history ? kv.mod + 1 : 0;
+            watch->changed(watch, &kv, is_gone);
+        }
+    }
+}
+
+/* WatchResponse: 1 header, which has 3 the revision; 2 id; 3 created; 4
+ * canceled; 11 events. */
+static void on_message(struct simba__rpc *rpc,
+                       int status,
+                       __attribute__((unused)) const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, watch_stream);
+    struct simba__etcd_watch *watch;
+    simba__pb_fields reply;
+
+    if (status != SIMBA_OK) { /* set anew with the next connection */
+        simba__etcd_watches_lost(self);
+        return;
+    }
+    reply = simba__pb_read(rpc->reply);
+    watch = find(self, reply.number[2]);
+    if (watch == NULL) {
+        return; /* cleared meanwhile */
+    }
+    if (reply.number[4] != 0) {
+        /* Compacted: what happened meanwhile is not known any more. */
+        watch->next_revision = 0;
+        send_create(self, watch);
+    } else if (reply.number[3] == 0) {
+        take_events(self, rpc->reply, watch->id);
+    } else {
+        watch->is_sure = true;
+        if (watch->next_revision == 0) {
+            watch->next_revision =
+                watch->is_history ? simba__pb_read(reply.bytes[1]).number[3] + 1
+                                  : 0;
+            watch->changed(watch, NULL, false);
+        }
+    }
+}
+
+void simba__etcd_watches_begin(struct simba__etcd *self)
+{
+    self->watch_stream.method = SIMBA__ETCD_METHOD("Watch/Watch");
+    self->watch_stream.is_stream = true;
+    self->watch_stream.done = on_message;
+    self->is_watching = true;
+    for (struct simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
+        send_create(self, w);
+    }
+}
+
+void simba__etcd_watches_lost(struct simba__etcd *self)
+{
+    self->is_watching = false;
+    for (struct simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
+        w->is_sure = false;
+    }
+}
