@@ -7,6 +7,8 @@
 #include "backends/etcd/etcd.h"
 #include "util/container.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,6 +69,11 @@ enum fault {
     REFUSED, /* it is not, and is told the same */
 };
 
+/* Two loops and the test meet here: who counts has the lock, and a fault is set
+ * when the one before has been told. */
+static pthread_mutex_t wire_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool wire_is_open; /* it has happened, and was not told yet */
+
 static struct {
     enum fault fault;
     int at; /* of which transaction, the first being 1 */
@@ -116,6 +123,7 @@ static inline void tell(struct simba__rpc *rpc,
                         int status,
                         const simba_error *error)
 {
+    simba__rpc_done *done = wire.done;
     bool is_full = wire.fault == FULL || wire.fault == REFUSED;
     simba_error lie;
 
@@ -124,7 +132,8 @@ static inline void tell(struct simba__rpc *rpc,
     simba_error_set(&lie,
                     wire.fault == UNSENT ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
                     is_full ? 8 : 0, "a fault of the test");
-    wire.done(rpc, lie.code, &lie);
+    wire_is_open = false;
+    done(rpc, lie.code, &lie);
 }
 
 static inline void on_unsent(simba_timer *timer)
@@ -134,20 +143,26 @@ static inline void on_unsent(simba_timer *timer)
         wire.rpc->grpc = NULL;
         tell(wire.rpc, 0, NULL);
     }
+    wire_is_open = false;
 }
 
 void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
 {
+    int count;
+
     if (strcmp(rpc->method, SIMBA__ETCD_METHOD("KV/Txn")) != 0 ||
         wire.fault == NO_FAULT) {
         __real_simba__rpc_submit(grpc, rpc);
         return;
     }
-    wire.count++;
-    if (wire.count == wire.at + 2 && wire.fault == LATE) {
-        send_late();
+    pthread_mutex_lock(&wire_lock);
+    count = ++wire.count;
+    wire_is_open |= count == wire.at;
+    pthread_mutex_unlock(&wire_lock);
+    if (count >= wire.at + 2 && wire.fault == LATE && grpc == wire.grpc) {
+        send_late(); /* not from within the loop of another handle */
     }
-    if (wire.count != wire.at) {
+    if (count != wire.at) {
         __real_simba__rpc_submit(grpc, rpc);
         return;
     }
@@ -172,9 +187,12 @@ void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
 /* Let the transaction of this number go wrong, counted from here. */
 static inline void expect_fault(enum fault fault, int at)
 {
+    await(!wire_is_open);
+    pthread_mutex_lock(&wire_lock);
     memset(&wire, 0, sizeof wire);
     wire.fault = fault;
     wire.at = at;
+    pthread_mutex_unlock(&wire_lock);
 }
 
 /* What was late arrives now, if it has not yet. */

@@ -125,3 +125,23 @@ TEST_AROUND(test_etcd__a_broken_tenure_is_not_acquired_again,
     ask(&a);
     assert_false(got.mine);
 }
+
+/* A fault is told while the next one is being set. */
+TEST_AROUND(test_driver__a_fault_is_over_before_the_next,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a");
+
+    for (int i = 0; i < 20; i++) {
+        simba_request request = asking(&a);
+
+        fill_request(&a, &request);
+        expect_fault(UNSENT, 1);
+        handle_start(&first, &request);
+        expect_fault(UNSENT, 1000);
+        (void)handle_join(&first, &request, &why);
+        release(&a);
+        a = person(&first, "a");
+    }
+}
