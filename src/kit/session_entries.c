@@ -94,6 +94,27 @@ simba_entry *simba__session_find(const simba_session_mutex *mutex,
     return entry;
 }
 
+static unsigned take_number(simba_session_mutex *mutex)
+{
+    for (unsigned i = 0; i < SIMBA_SESSION_NUMBERS / 64; i++) {
+        if (mutex->numbers[i] != UINT64_MAX) {
+            unsigned bit = (unsigned)__builtin_ctzll(~mutex->numbers[i]);
+
+            mutex->numbers[i] |= UINT64_C(1) << bit;
+            return i * 64 + bit + 1;
+        }
+    }
+    return SIMBA_SESSION_NUMBERS + ++mutex->beyond;
+}
+
+static void drop_number(simba_session_mutex *mutex, unsigned number)
+{
+    if (number <= SIMBA_SESSION_NUMBERS) {
+        mutex->numbers[(number - 1) / 64] &=
+            ~(UINT64_C(1) << (number - 1) % 64);
+    }
+}
+
 /* NULL: no memory. */
 simba_entry *simba__session_entry(simba_session_store *self,
                                   const simba_request *request)
@@ -114,6 +135,7 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry->store = self;
     entry->mutex = mutex;
     entry->references = 1;
+    entry->number = take_number(mutex);
     entry->attempt = request->attempt;
     snprintf(entry->id, sizeof entry->id, "%s", request->id);
     for (last = &mutex->entries; *last != NULL; last = &(*last)->next) {
@@ -151,6 +173,7 @@ void simba__session_forget(simba_entry *entry)
     for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
     }
     *at = entry->next;
+    drop_number(mutex, entry->number);
     if (mutex->looker == entry) {
         mutex->looker = NULL;
     }
@@ -159,6 +182,23 @@ void simba__session_forget(simba_entry *entry)
     simba_timer_clear(self->base.loop, &entry->deadline);
     simba_session_mutex_tidy(self, mutex);
     simba_entry_drop(entry);
+}
+
+bool simba__session_is_waiting(const simba_entry *entry)
+{
+    return entry->state == SIMBA_KEY_PRESENT && !entry->is_unwatched &&
+           !entry->is_leaving && !entry->was_granted && entry->position != 0;
+}
+
+bool simba__session_is_behind_ours(const simba_entry *entry)
+{
+    const simba_entry *e = entry->mutex->entries;
+
+    while (e != NULL &&
+           !(simba__session_is_waiting(e) && e->position < entry->position)) {
+        e = e->next;
+    }
+    return e != NULL;
 }
 
 /* The function may complete requests, and who hears the reply may come with the

@@ -12,6 +12,12 @@ simba_entry *simba__session_entry(simba_session_store *self,
                                   const simba_request *request);
 void simba__session_forget(simba_entry *entry);
 
+/** Is it in the queue, and told when the one before it goes? */
+bool simba__session_is_waiting(const simba_entry *entry);
+/** Does one of this process wait before it, so that no wake-up is for it but
+ * that the one it watches has gone? */
+bool simba__session_is_behind_ours(const simba_entry *entry);
+
 /** Call this for all entries of a mutex, or with NULL of all mutexes. */
 void simba__session_each(simba_session_store *self,
                          simba_session_mutex *mutex,

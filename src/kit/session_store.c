@@ -143,18 +143,13 @@ static void has_left(simba_entry *entry, int status, const simba_error *error)
  * million. */
 enum backstop { LOOKS, WAITS, IS_CONFIRMED };
 
-static bool is_waiting(const simba_entry *entry)
-{
-    return entry->state == SIMBA_KEY_PRESENT && !entry->is_unwatched &&
-           !entry->is_leaving && !entry->was_granted && entry->position != 0;
-}
-
 static enum backstop backstop(simba_entry *entry)
 {
     simba_session_mutex *mutex = entry->mutex;
 
-    if (!entry->acquire->is_backstop || !entry->acquire->join ||
-        !is_waiting(entry)) {
+    if (!entry->acquire->join || !simba__session_is_waiting(entry) ||
+        (!entry->acquire->is_backstop &&
+         !simba__session_is_behind_ours(entry))) {
         return LOOKS;
     }
     if (mutex->looker != NULL && mutex->looker != entry) {
@@ -162,7 +157,9 @@ static enum backstop backstop(simba_entry *entry)
     }
     if (entry->confirmed_ms != 0 &&
         simba_loop_now_ms() - entry->confirmed_ms < entry->store->fresh_ms) {
-        entry->owner = mutex->owner;
+        if (mutex->owner.id[0] != '\0') {
+            entry->owner = mutex->owner;
+        }
         return IS_CONFIRMED;
     }
     mutex->looker = entry;
@@ -185,7 +182,7 @@ void simba_session_confirm(simba_session_mutex *mutex,
                            void *with)
 {
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-        if (is_waiting(e)) {
+        if (simba__session_is_waiting(e)) {
             bool is_there = stands(e, with);
 
             e->confirmed_ms = is_there ? simba_loop_now_ms() : 0;
@@ -302,6 +299,8 @@ static void take_standing(simba_entry *entry, enum simba_standing standing)
         break;
     case SIMBA_STANDS_BEHIND:
         assert(entry->position != 0);
+        entry->confirmed_ms =
+            simba__session_is_behind_ours(entry) ? simba_loop_now_ms() : 0;
         if (entry->acquire->join) {
             refuse(entry, entry->wait_ms);
         } else {

@@ -64,6 +64,10 @@ struct simba_entry {
     simba_session_mutex *mutex;
     simba_attempt attempt;
     char id[SIMBA_ID_MAX + 1];
+    /** No other of this process that is there for the mutex has it; from 1 on,
+     * and used again. With the session it can name the key: a server's index
+     * may keep names that were never used before for long. */
+    unsigned number;
     enum simba_key_state state; /**< an author may find out more at any time */
     enum simba_entry_step step; /**< the author's to be done with */
 
@@ -92,6 +96,10 @@ struct simba_entry {
     simba_timer deadline;
 };
 
+/** So many numbers of entries are used again; who has a higher one is alone
+ * with it. */
+enum { SIMBA_SESSION_NUMBERS = 1024 };
+
 /** A mutex in which this process has entries or which it observes. Begins the
  * author's own struct, of `mutex_size` bytes, zeroed at first. */
 struct simba_session_mutex {
@@ -100,7 +108,9 @@ struct simba_session_mutex {
     bool is_observed;
     simba_entry *looker; /**< looks for all who ask in case */
     simba_owner owner;   /**< as the last looker has seen it */
-    int holds;           /**< it must not be forgotten now */
+    uint64_t numbers[SIMBA_SESSION_NUMBERS / 64]; /**< in use, a bit for each */
+    unsigned beyond; /**< how many have got a higher one */
+    int holds;       /**< it must not be forgotten now */
 };
 
 /** A session store: the author's part. All MUST be there unless it says MAY. */
