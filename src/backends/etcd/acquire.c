@@ -30,11 +30,6 @@ enum {
     REMOVE_MS = 5000, /* of a removal that nobody asked for */
     NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
     NO_SPACE = 8,     /* and for a quota that is full */
-    THEN = SIMBA__ETCD_THEN,
-    ELSE = SIMBA__ETCD_ELSE,
-    CREATE = SIMBA__ETCD_CREATE,
-    MOD = SIMBA__ETCD_MOD,
-    VALUE = SIMBA__ETCD_VALUE
 };
 
 /* What an entry does next: transactions, and what ends a step. */
@@ -92,36 +87,11 @@ static void clear_watches(entry_t *e)
     }
 }
 
-/* Numbers of waiters are used again: names that were never used before would
- * fill the server's index until it is compacted. One that may come late stays
- * taken. */
-static void choose_number(entry_t *e)
-{
-    uint64_t *used = mutex_of(e)->numbers;
-    unsigned i = 0;
-
-    while (i < 15 && used[i] == UINT64_MAX) {
-        i++;
-    }
-    e->txn.number = used[i] == UINT64_MAX
-                        ? 1025 + (unsigned)simba__etcd_wall_us() % 1000000
-                        : i * 64 + (unsigned)__builtin_ctzll(~used[i]) + 1;
-    if (e->txn.number <= 1024) {
-        used[i] |= UINT64_C(1) << (e->txn.number - 1) % 64;
-    }
-}
-
 /* Not in the queue any more. */
 static void clear_waiter(entry_t *e)
 {
-    unsigned number = e->txn.number;
-
     clear_watches(e);
-    if (!e->is_doubted && number != 0) {
-        mutex_of(e)->numbers[(number - 1) / 64 % 16] &=
-            ~((uint64_t)(number <= 1024) << (number - 1) % 64);
-        e->txn.number = 0;
-    }
+    e->txn.number = e->is_doubted ? e->txn.number : 0;
     e->txn.create = e->before_create = e->free_ms = 0;
     e->txn.before[0] = '\0';
     e->has_order = e->is_second = e->base.is_head = false;
@@ -167,15 +137,25 @@ static void fail(entry_t *e, const simba_error *error)
 
 /* --- waiting ------------------------------------------------------------- */
 
-/* All watches that it needs are confirmed: a look now misses nothing. */
+/* Are the watches that it needs confirmed, so that a look now misses nothing?
+ * Else it goes on when they are. That on the heartbeat is not waited for: what
+ * it missed is seen by the look that comes when the lease seems over. */
 static bool is_watching(const entry_t *e)
 {
-    bool is_sure = true;
+    const struct simba__etcd_watch *before = &e->watches[SIMBA__ETCD_BEFORE];
+    const struct simba__etcd_watch *owner = &e->watches[SIMBA__ETCD_OWNER];
 
-    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
-        is_sure &= e->watches[i].key == NULL || e->watches[i].is_sure;
+    return (before->key == NULL || before->is_sure) &&
+           (owner->key == NULL || owner->is_sure);
+}
+
+static bool settles(entry_t *e)
+{
+    if (!is_watching(e)) {
+        e->is_settling = true;
+        simba_entry_hold(&e->base);
     }
-    return is_sure;
+    return e->is_settling;
 }
 
 static void on_evicting(simba_timer *timer)
@@ -183,18 +163,18 @@ static void on_evicting(simba_timer *timer)
     wake(container_of(timer, entry_t, evicting));
 }
 
-/* The first asks when the mutex becomes free. The second lets it go first, and
- * asks when that has not come in its time (S10). */
+/* The first, or who may become it by a look under way, asks when the mutex
+ * becomes free. The second lets it go first, and asks when that has not come in
+ * its time (S10). */
 static void on_owner(entry_t *e, bool is_freed)
 {
-    if (e->base.is_head) {
+    if (!e->is_second || e->base.step != SIMBA_STEP_NONE) {
         wake(e);
-    } else {
-        e->free_ms = is_freed ? simba_loop_now_ms() : 0;
-        e->evicting.fire = on_evicting;
-        simba_timer_set(e->base.store->base.loop, &e->evicting,
-                        is_freed ? e->free_ms + SIMBA__OFFER_MS : INT64_MAX);
     }
+    e->free_ms = is_freed && e->is_second ? simba_loop_now_ms() : 0;
+    e->evicting.fire = on_evicting;
+    simba_timer_set(e->base.store->base.loop, &e->evicting,
+                    e->free_ms != 0 ? e->free_ms + SIMBA__OFFER_MS : INT64_MAX);
 }
 
 static void note_sighting(entry_t *e, int64_t beat)
@@ -210,8 +190,9 @@ static void on_change(struct simba__etcd_watch *watch,
                       bool is_gone)
 {
     entry_t *e = watch->user;
+    bool is_beat = watch == &e->watches[SIMBA__ETCD_BEAT];
 
-    if (kv == NULL) {
+    if (kv == NULL && !is_beat) {
         e->free_ms = 0;
         if (!e->is_settling) {
             wake(e);
@@ -220,12 +201,13 @@ static void on_change(struct simba__etcd_watch *watch,
             go_on(e, LOOK);
             simba_entry_drop(&e->base);
         }
-    } else if (watch == &e->watches[SIMBA__ETCD_BEAT]) {
+    } else if (is_beat && kv != NULL) {
         note_sighting(e, is_gone ? 0 : kv->mod);
     } else if (watch == &e->watches[SIMBA__ETCD_OWNER]) {
         on_owner(e, is_gone);
     } else if (is_gone) {
         e->base.is_unwatched = true;
+        e->before_gone = kv->mod;
         wake(e);
     }
 }
@@ -268,9 +250,8 @@ static void wait(entry_t *e)
             wait_ms = SIMBA__OFFER_MS; /* no memory: by looking, then */
         }
     }
-    if (!is_watching(e)) {
-        e->is_settling = true;
-        simba_entry_hold(&e->base);
+    if (settles(e)) {
+        /* on_change() comes back to it */
     } else if (wanted[SIMBA__ETCD_BEAT] && !e->is_sighted) {
         go_on(e, LOOK);
     } else {
@@ -282,14 +263,13 @@ static void wait(entry_t *e)
 
 static void refuse(entry_t *e)
 {
+    int64_t most_ms = e->owner.is_there ? e->owner.lease_ms : INT64_MAX;
     int64_t wait_ms = silent_in_ms(e);
 
     wait_ms = wait_ms > 0 ? wait_ms : SIMBA__OFFER_MS;
+    wait_ms = wait_ms < most_ms ? wait_ms : most_ms;
     e->base.owner = simba__etcd_owner_told(&e->owner);
-    e->base.wait_ms = e->is_undone ? 0
-                      : wait_ms < e->owner.lease_ms || !e->owner.is_there
-                          ? wait_ms
-                          : e->owner.lease_ms;
+    e->base.wait_ms = e->is_undone ? 0 : wait_ms;
     stands(e, SIMBA_STANDS_NOWHERE);
 }
 
@@ -297,8 +277,9 @@ static void refuse(entry_t *e)
 
 static void set_before(entry_t *e, const char *name, const simba__etcd_kv *kv)
 {
-    snprintf(e->txn.before, sizeof e->txn.before, "%s", name);
+    snprintf(e->txn.before, sizeof e->txn.before, "%.31s", name);
     e->before_create = kv->create;
+    e->before_gone = 0;
     e->before_attempt = simba__etcd_owner_read(kv).attempt;
 }
 
@@ -323,29 +304,31 @@ static void note_order(entry_t *e, simba__pb_bytes all)
 }
 
 /* The one before has gone. Who was granted stood first, and nobody comes before
- * those who wait. */
+ * those who wait: so we are, if it owns the mutex, or if the token was written
+ * when its key went. */
 static void note_before_gone(entry_t *e)
 {
-    e->base.is_head = e->is_second || (e->owner.is_there &&
-                                       simba__attempt_equal(e->owner.attempt,
-                                                            e->before_attempt));
+    bool was_granted = e->before_gone != 0 && e->before_gone == e->granted_mod;
+    bool is_owner = e->owner.is_there &&
+                    simba__attempt_equal(e->owner.attempt, e->before_attempt);
+
+    e->base.is_head = e->is_second || was_granted || is_owner;
     e->has_order = e->base.is_head;
     e->is_second = false;
     e->txn.before[0] = '\0';
 }
 
-/* Our own key in the queue; after a lost reply we may not know of it, and what
- * came late may have our number. */
+/* Our own key in the queue; after a lost reply we may not know of it. */
 static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
 {
     struct simba__etcd_owner who = simba__etcd_owner_read(kv);
 
     if (e->txn.create != 0) {
         e->is_vanished = kv->create != e->txn.create;
-    } else if (e->txn.number != 0 && is_mine(e, &who)) {
+    } else if (is_mine(e, &who)) {
         e->txn.create = kv->create;
-    } else if (e->txn.number != 0 && who.is_there) {
-        choose_number(e);
+    } else {
+        e->is_vanished = who.is_there;
     }
 }
 
@@ -378,12 +361,14 @@ static bool is_confirmed(const simba_entry *entry, void *foremost)
 static void confirm(entry_t *e)
 {
     simba_entry *foremost = e->base.mutex->entries;
-    bool is_unwatched = e->base.is_unwatched;
+    bool is_unwatched = e->base.is_unwatched, was_unwatched;
 
     while (((entry_t *)foremost)->txn.create == 0) { /* ours is not 0 */
         foremost = foremost->next;
     }
+    was_unwatched = foremost->is_unwatched;
     simba_session_confirm(e->base.mutex, is_confirmed, foremost);
+    foremost->is_unwatched = was_unwatched;
     e->base.is_unwatched = is_unwatched; /* since the look was sent */
 }
 
@@ -417,6 +402,7 @@ static bool note(entry_t *e)
             }
             break;
         case 't':
+            e->granted_mod = kv->mod;
             e->has_no_token = kv->mod == 0;
             e->last_token = 0;
             for (size_t i = 0; i < kv->value.length && i < 16; i++) {
@@ -536,7 +522,7 @@ static void write_grant(entry_t *e)
     simba__etcd_if(txn, is_queued ? 'q' : 'w', is_queued ? CREATE : MOD,
                    is_queued ? txn->create : e->waiting_mod, NULL);
     if_alive(e);
-    simba__etcd_if(txn, 't', e->has_no_token ? CREATE : SIMBA__ETCD_BELOW, 0,
+    simba__etcd_if(txn, 't', e->has_no_token ? CREATE : BELOW, 0,
                    e->has_no_token ? NULL : token);
     simba__etcd_put(txn, THEN, 'o', simba__etcd_owner_write(&e->mine));
     simba__etcd_put(txn, THEN, 't', token);
@@ -573,9 +559,7 @@ static void write_join(entry_t *e)
                                        .acquired_at_ms =
                                            simba__etcd_wall_us() / 1000};
 
-    if (e->txn.number == 0) {
-        choose_number(e);
-    }
+    e->txn.number = e->base.number;
     simba__etcd_if(&e->txn, 'q', CREATE, 0, NULL);
     if_alive(e);
     simba__etcd_get(&e->txn, THEN, "wN"); /* before they change */
@@ -593,11 +577,14 @@ static void write_look(entry_t *e)
 {
     char letters[SIMBA__ETCD_ASKED + 1];
 
-    snprintf(letters, sizeof letters, "soS%s%s%s",
+    snprintf(letters, sizeof letters, "sotS%s%s%s",
              e->txn.number != 0 ? "q" : "vw",
              e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
-    e->base.is_unwatched = false;
     e->txn.session = (int64_t)e->owner.session;
+    if (e->base.is_unwatched) { /* most likely the one before owns it now */
+        e->txn.session = (int64_t)strtoull(e->txn.before, NULL, 16);
+    }
+    e->base.is_unwatched = false;
     simba__etcd_get(&e->txn, THEN, letters);
 }
 
@@ -753,24 +740,40 @@ static entry_t *begin_step(simba_entry *entry)
     return e;
 }
 
+/* Who waits with others of this process need not try: somebody waits. */
 void simba__etcd_entry_put(simba_entry *entry)
 {
     entry_t *e = begin_step(entry);
+    const simba_entry *other = entry->mutex->entries;
 
+    while (other != NULL && ((const entry_t *)other)->txn.create == 0) {
+        other = other->next;
+    }
     e->owner = (struct simba__etcd_owner){0};
-    go_on(e, e->txn.create != 0 ? LOOK : GRANT); /* it may wait already */
+    go_on(e, e->txn.create != 0                      ? LOOK /* it waits */
+             : other != NULL && entry->acquire->join ? JOIN
+                                                     : GRANT);
 }
 
-/* The first was woken: most likely the mutex is free. */
+/* The first was woken: most likely the mutex is free. Who will be the first
+ * watches the owner before it looks. */
 void simba__etcd_entry_look(simba_entry *entry)
 {
     entry_t *e = begin_step(entry);
 
     e->has_order &= entry->acquire == NULL || !entry->acquire->is_backstop;
-    if (e->base.is_head) {
+    if (e->is_owner) {
+        go_on(e, REFRESH);
+    } else if (entry->is_head) {
         e->owner = (struct simba__etcd_owner){0};
+        go_on(e, GRANT);
+    } else if (!entry->is_unwatched ||
+               !simba__etcd_watch_set(store_of(e),
+                                      &e->watches[SIMBA__ETCD_OWNER],
+                                      simba__etcd_key(&e->txn, 'o')) ||
+               !settles(e)) {
+        go_on(e, LOOK);
     }
-    go_on(e, e->is_owner ? REFRESH : e->base.is_head ? GRANT : LOOK);
 }
 
 void simba__etcd_entry_remove(simba_entry *entry)

@@ -53,7 +53,7 @@ static void get(struct admin *admin,
                 void (*taken)(struct admin *admin))
 {
     simba__etcd_begin(&admin->txn);
-    simba__etcd_get(&admin->txn, SIMBA__ETCD_THEN, letters);
+    simba__etcd_get(&admin->txn, THEN, letters);
     send(admin, taken);
 }
 
@@ -204,18 +204,17 @@ static void take_owner(struct admin *admin)
     }
     txn->token = owner.token;
     simba__etcd_begin(txn);
-    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, owner.mod, NULL);
+    simba__etcd_if(txn, 'o', MOD, owner.mod, NULL);
     if (request->now) {
         simba__etcd_delete(txn, 'o');
     } else {
         owner.is_broken = true;
-        simba__etcd_put(txn, SIMBA__ETCD_THEN, 'o',
-                        simba__etcd_owner_write(&owner));
+        simba__etcd_put(txn, THEN, 'o', simba__etcd_owner_write(&owner));
     }
     snprintf(line, sizeof line, "%lld %s: %.500s",
              (long long)(simba__etcd_wall_us() / 1000), owner.id,
              request->reason == NULL ? "" : request->reason);
-    simba__etcd_put(txn, SIMBA__ETCD_THEN, 'b', line);
+    simba__etcd_put(txn, THEN, 'b', line);
     admin->has_written = true;
     send(admin, take_break);
 }

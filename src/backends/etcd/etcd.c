@@ -273,15 +273,15 @@ static void renew(simba_session_store *store,
     txn->done = on_renewed;
     simba__etcd_begin(txn);
     snprintf(beat, sizeof beat, "%lld", (long long)self->renewal_sent_ms);
-    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create, NULL);
-    simba__etcd_put(txn, SIMBA__ETCD_THEN, 's', beat);
-    simba__etcd_get(txn, SIMBA__ETCD_ELSE, "s");
+    simba__etcd_if(txn, 's', CREATE, self->create, NULL);
+    simba__etcd_put(txn, THEN, 's', beat);
+    simba__etcd_get(txn, ELSE, "s");
     for (int i = 0; i < count; i++) {
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        simba__etcd_if(txn, 'o', SIMBA__ETCD_VALUE, 0,
+        simba__etcd_if(txn, 'o', VALUE, 0,
                        ((struct simba__etcd_entry *)entries[i])->mine.text);
-        simba__etcd_get(txn, SIMBA__ETCD_ELSE, "o");
+        simba__etcd_get(txn, ELSE, "o");
         if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
             first = entries[i]->renewal;
         }

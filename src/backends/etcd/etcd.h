@@ -115,12 +115,12 @@ typedef struct simba__etcd_txn {
     simba__etcd_got got[SIMBA__ETCD_ASKED];
 } simba__etcd_txn;
 
-enum { SIMBA__ETCD_THEN = 2, SIMBA__ETCD_ELSE };
+enum { THEN = 2, ELSE };
 enum {
-    SIMBA__ETCD_CREATE = 1, /* its create revision is this; 0: absent */
-    SIMBA__ETCD_MOD,        /* its mod revision */
-    SIMBA__ETCD_VALUE,      /* its value is this */
-    SIMBA__ETCD_BELOW       /* its value is less */
+    CREATE = 1, /* its create revision is this; 0: absent */
+    MOD,        /* its mod revision */
+    VALUE,      /* its value is this */
+    BELOW       /* its value is less */
 };
 
 /** The key of a letter, until the next. */
@@ -185,7 +185,6 @@ void simba__etcd_watches_lost(struct simba__etcd *self);
 struct simba__etcd_mutex {
     simba_session_mutex base;
     simba_sighting sighting;
-    uint64_t numbers[16];           /* of waiters, in use: a bit for each */
     struct simba__etcd_watch watch; /* for observers */
     uint64_t observed_token;        /* of the last owner they were told of */
 };
@@ -215,9 +214,10 @@ struct simba__etcd_entry {
     int64_t waiting_mod; /* of w; 0: nobody waits */
     bool is_queue_empty; /* nor does anybody if w is there */
     uint64_t last_token;
-    bool has_no_token; /* it was never granted */
-    bool has_looked;   /* who only tries has looked at the owner */
-    bool is_kept;      /* and what it saw is kept */
+    bool has_no_token;   /* it was never granted */
+    int64_t granted_mod; /* the revision in which it was last */
+    bool has_looked;     /* who only tries has looked at the owner */
+    bool is_kept;        /* and what it saw is kept */
 
     /* As an owner. */
     bool is_owner;
@@ -227,6 +227,7 @@ struct simba__etcd_entry {
     /* As a waiter. */
     bool has_order;        /* it knows who is before it: txn.before */
     int64_t before_create; /* its create revision, and whose it is */
+    int64_t before_gone;   /* in which it went; 0: not told */
     simba_attempt before_attempt;
     bool is_second;       /* the one before is the first */
     int64_t free_ms;      /* since when the mutex is free; 0: it is not */

@@ -124,13 +124,13 @@ void simba__etcd_if(simba__etcd_txn *txn,
                     int64_t revision,
                     const char *value)
 {
-    bool is_below = condition == SIMBA__ETCD_BELOW;
+    bool is_below = condition == BELOW;
     size_t began = simba__pb_begin(txn->text, 1);
 
     simba__pb_number(txn->text, 1, is_below ? 2 : 0);
-    simba__pb_number(txn->text, 2, is_below ? SIMBA__ETCD_VALUE : condition);
+    simba__pb_number(txn->text, 2, is_below ? VALUE : condition);
     simba__pb_text(txn->text, 3, simba__etcd_key(txn, letter));
-    simba__pb_number(txn->text, condition == SIMBA__ETCD_MOD ? 6 : 5, revision);
+    simba__pb_number(txn->text, condition == MOD ? 6 : 5, revision);
     simba__pb_text(txn->text, 7, value == NULL ? "" : value);
     simba__pb_end(txn->text, began);
 }
@@ -155,7 +155,7 @@ void simba__etcd_put(simba__etcd_txn *txn,
 
 void simba__etcd_delete(simba__etcd_txn *txn, char letter)
 {
-    size_t began = simba__pb_begin(txn->text, SIMBA__ETCD_THEN);
+    size_t began = simba__pb_begin(txn->text, THEN);
     size_t deletion = simba__pb_begin(txn->text, 3);
 
     simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
@@ -165,10 +165,10 @@ void simba__etcd_delete(simba__etcd_txn *txn, char letter)
 
 void simba__etcd_delete_w(simba__etcd_txn *txn)
 {
-    size_t began = simba__pb_begin(txn->text, SIMBA__ETCD_THEN);
+    size_t began = simba__pb_begin(txn->text, THEN);
     size_t nested = simba__pb_begin(txn->text, 4);
 
-    simba__etcd_if(txn, 'w', SIMBA__ETCD_MOD, txn->create, NULL);
+    simba__etcd_if(txn, 'w', MOD, txn->create, NULL);
     simba__etcd_delete(txn, 'w');
     simba__pb_end(txn->text, nested);
     simba__pb_end(txn->text, began);
@@ -178,7 +178,7 @@ void simba__etcd_delete_w(simba__etcd_txn *txn)
  * creation), 8 keys only, 9 count only, 13 greatest create revision. */
 void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
 {
-    char *asked = txn->asked[branch - SIMBA__ETCD_THEN];
+    char *asked = txn->asked[branch - THEN];
 
     assert(strlen(asked) + strlen(letters) <= SIMBA__ETCD_ASKED);
     strcat(asked, letters);
