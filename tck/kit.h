@@ -27,8 +27,10 @@ enum tck_mark {
     TCK_LIST = 32,         /* only where mutexes can be listed */
     TCK_BREAK = 64,        /* only where tenures can be broken */
     TCK_ENDED = 128,       /* only where a read tells which tenure ended last */
-    TCK_LAPSES = 256       /* who waits may be granted by asking by itself, for
+    TCK_LAPSES = 256,      /* who waits may be granted by asking by itself, for
                             * a lease or an offer lapses */
+    TCK_SESSION = 512,     /* only where a handle has a session */
+    TCK_NETWORK = 1024     /* only where a proxy can stand before the servers */
 };
 
 struct tck_case {
@@ -83,6 +85,7 @@ struct tck {
     /* Kinds of requests that were not completed, by 1 << kind: each costs its
      * deadline once, and not in every test. */
     unsigned stuck;
+    enum { TCK_PROXY_UNTRIED, TCK_PROXY_NONE, TCK_PROXY_FINE } proxying;
 
     bool (*is_cancelled)(void *user); /* NULL: never */
     void *user;

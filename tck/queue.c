@@ -1,9 +1,12 @@
 /* queue: first come, first served, and nobody waits for the dead (S10, S11). */
 #include "child.h"
 #include "contender.h"
+#include "proxy.h"
 #include "topics.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Who is offered the mutex has 300 ms to come; a test that took longer has seen
  * a waiter lose its offer by the rules, and starts again. */
@@ -221,6 +224,80 @@ static void silent_waiter_holds_nobody_up(struct tck *t)
     EXPECT(t, !tck_ask(silent)->mine);
 }
 
+/* One who owns the mutex, one behind it who never comes, and one behind that.
+ */
+struct silence {
+    struct tck_contender *a, *silent, *c;
+};
+
+static struct silence stand_behind_silent(struct tck *t,
+                                          simba_store *store,
+                                          const char *mutex,
+                                          int64_t waiter_ms)
+{
+    struct silence s = {tck_stranger(t), tck_contender(t, store),
+                        tck_stranger(t)};
+
+    tck_at(s.a, mutex);
+    tck_at(s.silent, mutex);
+    tck_at(s.c, mutex);
+    if (waiter_ms > 0) {
+        s.silent->times = t->short_lease;
+        s.silent->waiter_ms = waiter_ms;
+    }
+    EXPECT_GRANTED(s.a);
+    EXPECT_QUEUED(s.silent);
+    EXPECT_QUEUED(s.c);
+    return s;
+}
+
+/* Where the first owns without asking it is an owner that does not renew, and
+ * is waited for until the end of its lease, or of its session if it is cut off;
+ * else it has an offer, which does not take as long as its position lasts. */
+static void silent_head_is_passed(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_can_proxy(t) ? tck_proxy(t) : NULL;
+    int64_t waiter_ms = tck_lease_ms(&t->short_lease);
+    struct silence lives = stand_behind_silent(t, tck_store(t), t->mutex, 0);
+    struct silence cut = {NULL, NULL, NULL};
+    char other[2][64];
+
+    snprintf(other[0], sizeof other[0], "%s again", t->mutex);
+    snprintf(other[1], sizeof other[1], "%s cut off", t->mutex);
+    tck_release(lives.a);
+    if (strcmp(tck_read(lives.c)->owner.id, lives.silent->id) == 0) {
+        lives = stand_behind_silent(t, tck_store(t), other[0], waiter_ms);
+        tck_release(lives.a);
+    }
+    if (proxy != NULL) {
+        cut = stand_behind_silent(t, tck_store_through(t, proxy), other[1],
+                                  waiter_ms);
+        tck_proxy_set(proxy, TCK_STALLED);
+        tck_release(cut.a);
+    }
+    AWAIT(t, tck_ask(lives.c)->mine);
+    if (proxy != NULL) {
+        AWAIT(t, tck_ask(cut.c)->mine);
+        tck_proxy_set(proxy, TCK_FAIR);
+    }
+}
+
+/* Its session ends with it, not when it runs out; nobody is offered anything
+ * meanwhile, so that nobody is passed either. */
+static void closed_handle_is_gone_at_once(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
+    EXPECT(t, !c->reply.is_head);
+    tck_gone(b);
+    AWAIT(t, tck_ask(c)->is_head);
+}
+
 /* --- death --------------------------------------------------------------- */
 
 enum { WAITS = 1, JOIN = 1, NEVER = 99 };
@@ -345,6 +422,14 @@ static const struct tck_case cases[] = {
     {"queue.closed_handle_holds_nobody_up",
      "Who waited through a handle that is closed holds nobody up.",
      closed_handle_holds_nobody_up, 0},
+    {"queue.closed_handle_is_gone_at_once",
+     "Closing a handle ends its session: nobody waits until it runs out.",
+     closed_handle_is_gone_at_once, TCK_QUICK | TCK_SESSION},
+    {"queue.silent_head_is_passed",
+     "Who is first and never comes is passed: after an offer, or where the "
+     "first "
+     "owns without asking, after its lease (S10).",
+     silent_head_is_passed, 0},
     {"queue.lapsed_position_is_skipped",
      "Who has not asked again within its waiter lease is skipped (S11).",
      lapsed_position_is_skipped, TCK_TENURE_LEASE},

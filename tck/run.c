@@ -1,6 +1,6 @@
 /* Running the contract on a store: which tests, on what terms, and what became
  * of them. */
-#include "kit.h"
+#include "proxy.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -47,6 +47,8 @@ static const struct need needs[] = {
     {TCK_LIST, "where mutexes can be listed"},
     {TCK_BREAK, "where tenures can be broken"},
     {TCK_ENDED, "where a read tells which tenure ended last"},
+    {TCK_SESSION, "where a handle has a session"},
+    {TCK_NETWORK, "where a proxy can stand before the servers of the URL"},
     {0, ""},
 };
 
@@ -109,13 +111,17 @@ static size_t count_chosen(const simba_tck_options *options)
 }
 
 /* What this store lacks of what the case needs; NULL: nothing. */
-static const char *lacking(const simba_backend_ops *ops, unsigned marks)
+static const char *lacking(struct tck *t, unsigned marks)
 {
-    uint32_t can = ops->capabilities;
-    bool has[] = {
-        (can & SIMBA_CAN_PUSH) != 0,          (can & SIMBA_IN_ONE_PROCESS) == 0,
-        (can & SIMBA_HAS_SESSION_LEASE) == 0, (can & SIMBA_CAN_LIST) != 0,
-        (can & SIMBA_CAN_BREAK) != 0,         (can & SIMBA_TELLS_ENDED) != 0};
+    uint32_t can = t->ops.capabilities;
+    bool has[] = {(can & SIMBA_CAN_PUSH) != 0,
+                  (can & SIMBA_IN_ONE_PROCESS) == 0,
+                  (can & SIMBA_HAS_SESSION_LEASE) == 0,
+                  (can & SIMBA_CAN_LIST) != 0,
+                  (can & SIMBA_CAN_BREAK) != 0,
+                  (can & SIMBA_TELLS_ENDED) != 0,
+                  (can & SIMBA_HAS_SESSION_LEASE) != 0,
+                  (marks & TCK_NETWORK) == 0 || tck_can_proxy(t)};
 
     for (size_t i = 0; needs[i].mark != 0; i++) {
         if ((marks & needs[i].mark) != 0 && !has[i]) {
@@ -159,7 +165,7 @@ static void count(simba_tck_summary *summary, enum simba_tck_verdict verdict)
 
 static void run_case(struct run *run, const struct tck_case *test)
 {
-    const char *lack = lacking(&run->t.ops, test->marks);
+    const char *lack = lacking(&run->t, test->marks);
     simba_tck_result result = {.message = ""};
     int64_t start = simba_loop_now_ms();
 

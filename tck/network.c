@@ -1,0 +1,482 @@
+/* network: what befalls the way to the servers costs time, never a promise (S1,
+ * S7, S8, S10, S12). A proxy stands between one handle and the servers; others
+ * go past it. */
+#include "child.h"
+#include "contender.h"
+#include "proxy.h"
+#include "topics.h"
+#include "witness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- owners that are cut off --------------------------------------------- */
+
+/* An owner behind a proxy, and one who waits and is not. */
+struct duel {
+    struct tck_proxy *proxy; /* of the owner */
+    struct tck_witness *owner, *rival;
+    char mutex[64];
+    const char *what; /* befalls it */
+    bool is_over;     /* the owner has answered no */
+};
+
+enum {
+    BUDGET_MS = 20,
+    DELAY_MS = 150
+}; /* little, so that much is left to be owner */
+
+static struct tck_witness *contend(struct duel *d,
+                                   const struct tck_times *times,
+                                   struct tck *t,
+                                   simba_store *store)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    w->contender.mutex = d->mutex;
+    w->contender.times.ttl_ms = times->ttl_ms;
+    w->contender.times.transition_ms = times->transition_ms;
+    w->contender.times.budget_ms = BUDGET_MS;
+    tck_contend(w, store);
+    return w;
+}
+
+/* That its owner answers no is asked when the rival has answered yes, so that a
+ * slow machine sees less, and nothing that is not so. */
+static bool is_passed_on(struct tck *t, struct duel *d, bool is_awaited)
+{
+    bool is_rivals = simba_service_is_owner(d->rival->service);
+    bool is_owners = simba_service_is_owner(d->owner->service);
+
+    if (is_rivals && is_owners) {
+        tck_fail(t, TCK_HERE,
+                 "%s: the owner that is cut off and the one who was granted "
+                 "both answer yes",
+                 d->what);
+    }
+    d->is_over |= !is_owners;
+    return is_rivals || (d->is_over && !is_awaited);
+}
+
+enum { DUELS = 6, HEARD = 2, SLOW = DUELS - 1, MERCY_MS = 1000 };
+
+static const struct {
+    const char *name;
+    enum tck_weather weather;
+} faults[DUELS + 1] = {{"stalled", TCK_STALLED},
+                       {"requests lost", TCK_NO_REQUESTS},
+                       {"replies lost", TCK_NO_REPLIES},
+                       {"half open", TCK_HALF_OPEN},
+                       {"cut", TCK_CUT},
+                       {"granted late", TCK_NO_REQUESTS},
+                       {"a longer lease on the same handle", TCK_STALLED}};
+
+/* Granted by a reply that comes late, and nothing is heard of it any more: it
+ * counts from when it asked. A store that asks several times for one grant may
+ * be too slow for that. */
+static void grant_late(struct tck *t, struct duel *d, simba_store *store)
+{
+    struct tck_contender *first = tck_contender(t, store);
+    struct tck_contender *reader = tck_stranger(t);
+    int64_t until;
+
+    first->times = t->short_lease;
+    tck_at(reader, d->mutex);
+    EXPECT_GRANTED(first); /* so there is a session, and a connection */
+    tck_release(first);
+    tck_proxy_delay(d->proxy, tck_lease_ms(&t->short_lease) / 16);
+    d->owner = contend(d, &t->short_lease, t, store);
+    until = simba_loop_now_ms() + MERCY_MS;
+    while (strcmp(tck_read(reader)->owner.id, d->owner->id) != 0 &&
+           simba_loop_now_ms() < until) {
+        tck_sleep_until(simba_loop_now_ms() + 1);
+    }
+    if (reader->reply.owner.id[0] == '\0') {
+        tck_proxy_delay(d->proxy, 0);
+        AWAIT(t, atomic_load(&d->owner->acquired) > 0);
+    }
+    tck_proxy_set(d->proxy, TCK_NO_REQUESTS);
+}
+
+/* The last has a longer lease, on a handle that began with a shorter one: a
+ * session may be made for that, and not grant what it cannot keep. */
+static void start_duels(struct tck *t, struct duel *duels, simba_store *direct)
+{
+    struct tck_times longer = {t->short_lease.ttl_ms * 3 / 2,
+                               t->short_lease.transition_ms * 3 / 2};
+    struct duel *last = &duels[DUELS];
+    simba_store *stores[DUELS];
+    int64_t until;
+
+    for (int i = 0; i <= DUELS; i++) {
+        duels[i].what = faults[i].name;
+        snprintf(duels[i].mutex, sizeof duels[i].mutex, "%s %d", t->mutex, i);
+    }
+    for (int i = 0; i < DUELS; i++) {
+        duels[i].proxy = tck_proxy(t);
+        stores[i] = tck_store_through(t, duels[i].proxy);
+        if (i != SLOW) {
+            duels[i].owner = contend(&duels[i], &t->short_lease, t, stores[i]);
+        }
+    }
+    for (int i = 0; i < SLOW; i++) {
+        AWAIT(t, atomic_load(&duels[i].owner->acquired) > 0);
+    }
+    last->owner = contend(last, &longer, t, stores[0]);
+    until = simba_loop_now_ms() + MERCY_MS;
+    while (atomic_load(&last->owner->acquired) == 0 &&
+           simba_loop_now_ms() < until) {
+        tck_sleep_until(simba_loop_now_ms() + 1);
+    }
+    grant_late(t, &duels[SLOW], stores[SLOW]);
+    for (int i = DUELS; i >= 0; i--) {
+        duels[i].rival = contend(&duels[i], &t->short_lease, t, direct);
+    }
+}
+
+/* All at once, for each takes a lease. */
+static void owner_cut_off_answers_no_in_time(struct tck *t)
+{
+    struct duel duels[DUELS + 1] = {0};
+    /* One that is heard, and hears nothing, may keep its session. */
+    bool is_session = (t->ops.capabilities & SIMBA_HAS_SESSION_LEASE) != 0;
+    const char *open = "";
+    int64_t until;
+
+    start_duels(t, duels, tck_store(t));
+    for (int i = 0; i < DUELS; i++) {
+        tck_proxy_set(duels[i].proxy, faults[i].weather);
+    }
+    until = tck_patience(t);
+    while (open != NULL) {
+        open = NULL;
+        for (int i = 0; i <= DUELS; i++) {
+            bool is_awaited = i < DUELS && (i != HEARD || !is_session);
+
+            open =
+                is_passed_on(t, &duels[i], is_awaited) ? open : duels[i].what;
+        }
+        tck_pause(t, until, TCK_HERE, open == NULL ? "" : open);
+    }
+    for (int i = 0; i < DUELS; i++) {
+        tck_proxy_delay(duels[i].proxy, 0);
+        tck_proxy_set(duels[i].proxy, TCK_FAIR);
+        tck_close(duels[i].rival);
+    }
+    for (int i = 0; i < DUELS; i++) { /* they contend again */
+        AWAIT(t, simba_service_is_owner(duels[i].owner->service));
+        EXPECT_ORDERLY(duels[i].owner);
+    }
+}
+
+/* --- wake-ups over a reconnection ---------------------------------------- */
+
+/* A owns the mutex; a service waits through the proxy. On the long lease, which
+ * ends long after patience does. */
+struct wait {
+    struct tck_proxy *proxy;
+    simba_store *store;
+    struct tck_contender *a;
+    struct tck_witness *w;
+};
+
+static struct wait wait_through(struct tck *t, int64_t delay_ms)
+{
+    struct wait wait = {.proxy = tck_proxy(t)};
+
+    wait.store = tck_store_through(t, wait.proxy);
+    wait.a = tck_stranger(t);
+    wait.w = tck_witness(t);
+    EXPECT_GRANTED(wait.a);
+    if (delay_ms > 0) { /* so there is a session, and a connection */
+        EXPECT(t, !tck_try(tck_contender(t, wait.store))->mine);
+        tck_proxy_delay(wait.proxy, delay_ms);
+    }
+    tck_contend(wait.w, wait.store);
+    AWAIT(t, tck_count_line(wait.a) == 1);
+    return wait;
+}
+
+static void await_answer(struct tck *t, const struct wait *wait)
+{
+    simba_request request = SIMBA_REQUEST_INIT;
+    int64_t until = tck_patience(t);
+
+    request.kind = SIMBA_READ;
+    request.mutex = t->mutex;
+    request.id = wait->a->id;
+    while (tck_probe(t, wait->store, &request, NULL) != SIMBA_OK) {
+        tck_pause(t, until, TCK_HERE, "an answer after a reconnection");
+    }
+}
+
+static void waiter_is_woken_after_a_reconnection(struct tck *t)
+{
+    struct wait wait = wait_through(t, 0);
+
+    tck_proxy_await_quiet(wait.proxy);
+    tck_proxy_cut(wait.proxy);
+    await_answer(t, &wait);
+    AWAIT(t, tck_count_line(wait.a) == 1);
+    tck_proxy_await_quiet(wait.proxy);
+    tck_release(wait.a);
+    AWAIT(t, atomic_load(&wait.w->acquired) == 1);
+}
+
+/* What was told meanwhile has reached nobody. */
+static void release_in_an_outage_is_heard_of(struct tck *t)
+{
+    struct wait wait = wait_through(t, 0);
+
+    tck_proxy_await_quiet(wait.proxy);
+    tck_proxy_set(wait.proxy, TCK_CUT);
+    tck_release(wait.a);
+    tck_proxy_await_quiet(wait.proxy);
+    tck_proxy_set(wait.proxy, TCK_FAIR);
+    AWAIT(t, atomic_load(&wait.w->acquired) == 1);
+}
+
+/* The position is there, and its reply is still on the way: whoever is refused
+ * must be able to hear before. */
+static void release_before_the_refusal_is_heard_of(struct tck *t)
+{
+    struct wait wait = wait_through(t, DELAY_MS);
+
+    tck_release(wait.a);
+    AWAIT(t, atomic_load(&wait.w->acquired) == 1);
+    tck_proxy_delay(wait.proxy, 0);
+}
+
+/* What it hears after the connection was cut is what it heard before: the
+ * owners, each once. */
+struct seen {
+    _Atomic int changes;
+    _Atomic uint64_t token;
+};
+
+static void on_changed(void *user, const simba_state *state)
+{
+    struct seen *seen = user;
+
+    atomic_store(&seen->token, state->after.token);
+    atomic_fetch_add(&seen->changes, 1);
+}
+
+static void close_retrieval(void *retrieval)
+{
+    simba_retrieval_close(retrieval);
+}
+
+static void observer_sees_on_after_a_reconnection(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_proxy(t);
+    simba_store *store = tck_store_through(t, proxy);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct seen *seen = tck_alloc(t, sizeof *seen);
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+    simba_retrieval *retrieval;
+
+    if ((t->ops.capabilities & SIMBA_CAN_OBSERVE) != 0) {
+        retriever.poll_ms = 10 * t->patience_ms; /* it must hear */
+    }
+    retriever.mutex = t->mutex;
+    retriever.on_changed = on_changed;
+    retriever.user = seen;
+    EXPECT_STATUS(t, simba_retrieval_open(store, &retriever, &retrieval, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_retrieval, retrieval);
+    EXPECT_STATUS(t, simba_retrieval_start(retrieval, NULL), SIMBA_OK);
+    EXPECT_GRANTED(a);
+    AWAIT(t, atomic_load(&seen->token) == a->token);
+    tck_proxy_set(proxy, TCK_CUT);
+    tck_release(a);
+    EXPECT_GRANTED(b);
+    tck_proxy_set(proxy, TCK_FAIR);
+    AWAIT(t, atomic_load(&seen->token) == b->token);
+    tck_release(b);
+    EXPECT_GRANTED(a);
+    AWAIT(t, atomic_load(&seen->token) == a->token);
+}
+
+/* --- replies that are lost ----------------------------------------------- */
+
+/* An acquire whose reply does not come. */
+struct lost {
+    struct tck_proxy *proxy;
+    struct tck_contender *contender;
+    struct tck_aside *aside;
+    bool join, is_cut;
+    int status;
+};
+
+enum { LOST_MS = 700 };
+
+static void ask_in_vain(void *what)
+{
+    struct lost *lost = what;
+    simba_request request = SIMBA_REQUEST_INIT;
+
+    request.kind = SIMBA_ACQUIRE;
+    request.mutex = lost->contender->mutex;
+    request.id = lost->contender->id;
+    request.attempt = lost->contender->attempt;
+    request.ttl_ms = lost->contender->times.ttl_ms;
+    request.transition_ms = lost->contender->times.transition_ms;
+    request.waiter_ms = lost->contender->waiter_ms;
+    request.join = lost->join;
+    request.deadline_ms = simba_loop_now_ms() + LOST_MS;
+    lost->status = simba_probe(lost->contender->store, &request, NULL);
+}
+
+static void lose(struct tck *t, struct lost *lost)
+{
+    struct tck_contender *p;
+
+    lost->proxy = tck_proxy(t);
+    p = tck_contender(t, tck_store_through(t, lost->proxy));
+    lost->contender = p;
+    tck_at(p, lost->join ? t->mutex : p->id); /* one of its own: nobody's */
+    EXPECT(t, !lost->join || !tck_try(p)->mine);
+    if (!lost->join) { /* so there is a session, and a connection */
+        EXPECT_GRANTED(p);
+        tck_release(p);
+        tck_begin_anew(p);
+    }
+    tck_proxy_await_quiet(lost->proxy);
+    tck_proxy_set(lost->proxy, TCK_NO_REPLIES);
+    lost->aside = tck_aside(t, ask_in_vain, lost);
+}
+
+/* Only by what it has come to: what never was sent may have failed. */
+static void judge(struct tck *t, struct lost *lost, struct tck_contender *a)
+{
+    struct tck_contender *look = tck_contender(t, a->store);
+    bool has_effect;
+
+    tck_aside_join(t, lost->aside);
+    if (lost->status == SIMBA_EUNKNOWN || lost->status == SIMBA_OK) {
+        return;
+    }
+    tck_at(look, lost->contender->mutex);
+    has_effect =
+        lost->join ? tck_count_line(look) > 0
+                   : strcmp(tck_read(look)->owner.id, lost->contender->id) == 0;
+    if (has_effect) {
+        tck_fail(
+            t, TCK_HERE,
+            "an acquire whose reply was lost was said to have failed (%s), "
+            "and took effect",
+            simba_status_name(lost->status));
+    }
+}
+
+static void lost_reply_is_unknown(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct lost *lost = tck_alloc(t, 3 * sizeof *lost);
+
+    EXPECT_GRANTED(a);
+    lost[1].join = true;
+    lost[2].is_cut = true;
+    for (int i = 0; i < 3; i++) {
+        lose(t, &lost[i]);
+    }
+    /* One of them is told that the connection has gone, the others nothing. */
+    tck_sleep_until(simba_loop_now_ms() + LOST_MS / 4);
+    tck_proxy_set(lost[2].proxy, TCK_CUT);
+    for (int i = 0; i < 3; i++) {
+        judge(t, &lost[i], a);
+    }
+    for (int i = 0; i < 3; i++) {
+        tck_proxy_set(lost[i].proxy, TCK_FAIR);
+    }
+}
+
+/* --- connections --------------------------------------------------------- */
+
+enum { LIVES = 1, END = 1 };
+
+static void live_on(struct tck *t, struct tck_child *self)
+{
+    atomic_store(&self->step, LIVES);
+    tck_child_obey(t, self, END);
+}
+
+/* A child that had a copy of the connection would keep it open, and its parent
+ * alive in the eyes of the servers. */
+static void forked_child_keeps_no_connection(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_proxy(t);
+    struct tck_contender *a = tck_contender(t, tck_store_through(t, proxy));
+    struct tck_child *child;
+
+    EXPECT_GRANTED(a);
+    EXPECT(t, tck_proxy_count(proxy) > 0);
+    child = tck_child(t, live_on);
+    tck_child_await(t, child, LIVES);
+    tck_release(a);
+    tck_gone(a);
+    AWAIT(t, tck_proxy_count(proxy) == 0);
+    atomic_store(&child->order, END);
+    tck_child_join(t, child);
+}
+
+/* Neither of the owner nor of the queue behind it is anything left. */
+static void short_cut_costs_no_tenure(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_proxy(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+    uint64_t token;
+
+    tck_contend(w, tck_store_through(t, proxy));
+    AWAIT(t, simba_service_is_owner(w->service));
+    token = simba_service_token(w->service);
+    EXPECT_QUEUED(b);
+    tck_proxy_cut(proxy);
+    tck_proxy_await_quiet(proxy);
+    EXPECT(t, !tck_ask(b)->mine);
+    EXPECT_NUMBER(t, simba_service_token(w->service), token);
+    tck_close(w);
+    AWAIT(t, tck_ask(b)->mine);
+    EXPECT_ORDERLY(w);
+}
+
+static const struct tck_case cases[] = {
+    {"network.owner_cut_off_answers_no_in_time",
+     "An owner whose way to the servers is stalled, cut, half open, one-way or "
+     "slow answers no before another is granted, which is then; when it is "
+     "fair "
+     "again it contends again (S1).",
+     owner_cut_off_answers_no_in_time, TCK_NETWORK | TCK_LAPSES},
+    {"network.short_cut_costs_no_tenure",
+     "A connection that is made again leaves the tenure as it was.",
+     short_cut_costs_no_tenure, TCK_NETWORK},
+    {"network.waiter_is_woken_after_a_reconnection",
+     "Who waits is woken by a release also over a connection that was made "
+     "again (S10).",
+     waiter_is_woken_after_a_reconnection, TCK_NETWORK | TCK_PUSH},
+    {"network.release_in_an_outage_is_heard_of",
+     "A release while the connection of who waits was cut is heard of when it "
+     "is "
+     "there again (S10).",
+     release_in_an_outage_is_heard_of, TCK_NETWORK | TCK_PUSH},
+    {"network.release_before_the_refusal_is_heard_of",
+     "A release right after a position was taken wakes its contender, also if "
+     "the refusal is still on the way (S10).",
+     release_before_the_refusal_is_heard_of, TCK_NETWORK | TCK_PUSH},
+    {"network.observer_sees_on_after_a_reconnection",
+     "An observer sees who owns the mutex also over a connection that was made "
+     "again.",
+     observer_sees_on_after_a_reconnection, TCK_NETWORK},
+    {"network.lost_reply_is_unknown",
+     "An acquire that took effect and whose reply was lost is unknown, never "
+     "failed (S8).",
+     lost_reply_is_unknown, TCK_NETWORK},
+    {"network.forked_child_keeps_no_connection",
+     "A forked child has no copy of its parent's connections (S12).",
+     forked_child_keeps_no_connection, TCK_NETWORK},
+};
+
+const struct tck_topic tck_topic_network = TCK_TOPIC(cases);
