@@ -1,6 +1,6 @@
 #!/bin/bash
-# Does what docs/backends.md says: compiles the example of a backend with the
-# installed headers, and runs the contract on it.
+# Does what docs/backends.md says: compiles the examples of backends with the
+# installed headers, and runs the contract on them.
 #
 #   build_backend.sh PREFIX LIBDIR SOURCES WORK
 set -eu
@@ -9,12 +9,13 @@ export LC_ALL=C
 libdir=$2 sources=$3 work=$4
 # Without spaces, wherever we are: $(pkg-config) of the shell is in words.
 way=$(mktemp -d)
-trap 'rm -rf "$way"' EXIT
+server=
+trap 'rm -rf "$way"; test -z "$server" || kill "$server"' EXIT
 ln -s "$1" "$way/prefix"
 prefix=$way/prefix
 rm -rf "$work"
 mkdir -p "$work"
-cp "$sources/examples/backend/simba-shelf.c" "$work"
+cp "$sources"/examples/backend/*.c "$work"
 cd "$work"
 # The indented lines from the compiler's on.
 sed -n '/^    cc /,/^    simba tck/s/^    //p' \
@@ -22,5 +23,17 @@ sed -n '/^    cc /,/^    simba tck/s/^    //p' \
 grep -q '^cc ' steps.sh && grep -q '^simba tck ' steps.sh
 export PATH=$prefix/bin:$PATH PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 export LD_LIBRARY_PATH=$prefix/$libdir
+# The session store in the same way, beside its server.
+cc -std=c11 -Wall -Wextra -O2 -o rank-server rank-server.c
+./rank-server >port &
+server=$!
+until test -s port; do sleep 0.02; done
+sed "s/shelf:mine/rank:\/\/127.0.0.1:$(cat port)/; s/shelf/rank/g" steps.sh \
+    >rank.sh
+bash -eu rank.sh >rank.out 2>&1 &
+rank=$!
 bash -eu steps.sh | tee out
-tail -n 1 out | grep -Eq '^[1-9][0-9]+ passed, 0 failed$'
+wait "$rank" || { cat rank.out; exit 1; }
+for said in out rank.out; do
+    tail -n 1 "$said" | grep -Eq '^[1-9][0-9]+ passed, 0 failed$'
+done
