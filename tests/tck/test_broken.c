@@ -1,6 +1,6 @@
-/* Each backend that is broken on purpose (broken.c) is caught by the test of
- * the contract that is named here, and the memory store, of which it is made,
- * passes that test. */
+/* Each backend that is broken on purpose (broken*.c) is caught by the test of
+ * the contract that is named here, and the store of which it is made passes
+ * that test. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -9,8 +9,10 @@
 
 #include <simba/sys/tck.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +82,33 @@ enum { PATIENCE_MS = 3000 };
     X(mute_renew, "renew.token_is_kept")                                       \
     X(mute_release, "release.mutex_is_free_at_once")
 
+/* The same of session stores, made of examples/backend/simba-rank.c. */
+#define BROKEN_RANK_MAP(X)                                                     \
+    X(lease_never_filled, "network.owner_cut_off_answers_no_in_time")          \
+    X(head_never_evicted, "queue.silent_head_is_passed")                       \
+    X(session_left, "queue.closed_handle_is_gone_at_once")                     \
+    X(no_forked, "network.forked_child_keeps_no_connection")                   \
+    X(watches_not_set_again, "network.waiter_is_woken_after_a_reconnection")   \
+    X(failed_for_unknown, "network.lost_reply_is_unknown")                     \
+    X(renews_from_memory, "network.owner_cut_off_answers_no_in_time")          \
+    X(session_not_resumed, "network.short_cut_costs_no_tenure")                \
+    X(no_wake_when_back, "network.release_in_an_outage_is_heard_of")           \
+    X(watch_after_refusal, "network.release_before_the_refusal_is_heard_of")   \
+    X(deaf, "wake_ups.release_is_not_waited_out")                              \
+    X(everybody_is_head, "queue.only_the_first_is_head")                       \
+    X(reads_nothing, "token.is_told_to_the_contender")
+
+/* And of clock stores that have the model from the kit, made of
+ * examples/backend/simba-shelf.c. */
+#define BROKEN_SHELF_MAP(X)                                                    \
+    X(clocks_differ, "expire.not_before_its_time")                             \
+    X(clock_stands, "expire.unrenewed_mutex_passes_on")                        \
+    X(one_number_for_all, "wake_ups.release_wakes_one_after_the_other")        \
+    X(value_cut, "queue.asking_again_keeps_the_position")                      \
+    X(renewal_unwritten, "renew.lease_runs_from_the_renewal")                  \
+    X(free_is_deleted, "queue.first_come_first_served")                        \
+    X(nobody_notified, "wake_ups.release_is_not_waited_out")
+
 static void print_failure(void *user, const simba_tck_result *result)
 {
     if (result->verdict == SIMBA_TCK_FAILED) {
@@ -110,31 +139,93 @@ static bool is_as_expected(char *url, const char *test, bool is_sound)
 
 /* --- all at once: the tests mostly wait ---------------------------------- */
 
+/* What it is made of, which is sound, and the URL of a fault up to its name. */
+struct kind {
+    const char *sound, *broken;
+};
+
+static const struct kind memory_kind = {"memory:sound", "broken:"};
+static const struct kind shelf_kind = {"shelf:sound", "brokenshelf:"};
+static char rank_sound[64], rank_broken[64];
+static const struct kind rank_kind = {rank_sound, rank_broken};
+
 struct broken {
+    const struct kind *kind;
     const char *fault, *test;
     pid_t pid;
 };
 
-#define ONE(fault, test) {#fault, test, 0},
-static struct broken all[] = {BROKEN_MAP(ONE)};
+#define OF_MEMORY(fault, test) {&memory_kind, #fault, test, 0},
+#define OF_RANK(fault, test)   {&rank_kind, #fault, test, 0},
+#define OF_SHELF(fault, test)  {&shelf_kind, #fault, test, 0},
+static struct broken all[] = {BROKEN_MAP(OF_MEMORY) BROKEN_RANK_MAP(OF_RANK)
+                                  BROKEN_SHELF_MAP(OF_SHELF)};
 
 static void try_one(const struct broken *broken)
 {
-    char sound[] = "memory:sound";
-    char url[80];
+    char sound[64], url[160];
     bool is_caught;
 
-    snprintf(url, sizeof url, "broken:%s", broken->fault);
-    is_caught = is_as_expected(sound, broken->test, true) &&
-                is_as_expected(url, broken->test, false);
+    snprintf(sound, sizeof sound, "%s", broken->kind->sound);
+    snprintf(url, sizeof url, "%s%s", broken->kind->broken, broken->fault);
+    is_caught = is_as_expected(sound, broken->test, true);
+    if (is_caught) {
+        /* A busy machine may see nothing, but hardly so three times. */
+        is_caught = is_as_expected(url, broken->test, false) ||
+                    is_as_expected(url, broken->test, false) ||
+                    is_as_expected(url, broken->test, false);
+    }
     fflush(stdout);
     _exit(is_caught ? 0 : 1);
+}
+
+static pid_t server;
+
+/* Dies with us, come what may. */
+static bool start_server(void)
+{
+    char port[16] = "";
+    int tell[2];
+    ssize_t count;
+
+    assert_int_equal(pipe(tell), 0);
+    server = fork();
+    if (server == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)dup2(tell[1], STDOUT_FILENO);
+        (void)close(tell[0]);
+        (void)close(tell[1]);
+        execl(RANK_SERVER, RANK_SERVER, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(tell[1]);
+    count = read(tell[0], port, sizeof port - 1);
+    (void)close(tell[0]);
+    if (count <= 1 || port[count - 1] != '\n') {
+        return false;
+    }
+    port[count - 1] = '\0';
+    snprintf(rank_sound, sizeof rank_sound, "rank://127.0.0.1:%s", port);
+    snprintf(rank_broken, sizeof rank_broken, "brokenrank://127.0.0.1:%s/",
+             port);
+    return true;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    (void)kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0);
+    return 0;
 }
 
 static int start_all(void **state)
 {
     (void)state;
     fflush(stdout);
+    if (!start_server()) {
+        return -1;
+    }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         all[i].pid = fork();
         if (all[i].pid == 0) {
@@ -164,6 +255,8 @@ static void expect_caught(const char *fault)
         expect_caught(#fault);                                                 \
     }
 BROKEN_MAP(DEFINE)
+BROKEN_RANK_MAP(DEFINE)
+BROKEN_SHELF_MAP(DEFINE)
 
 /* One that completes nothing is waited for once, not in every test. */
 static void test_broken__mute_is_waited_for_once(void **state)
@@ -211,7 +304,7 @@ int main(void)
         cmocka_unit_test(test_broken__mute_is_waited_for_once),
         cmocka_unit_test(test_broken__tells_no_time_is_allowed),
         cmocka_unit_test(test_broken__gives_up_late_is_allowed),
-        BROKEN_MAP(ENTRY)};
+        BROKEN_MAP(ENTRY) BROKEN_RANK_MAP(ENTRY) BROKEN_SHELF_MAP(ENTRY)};
 
-    return cmocka_run_group_tests(tests, start_all, NULL);
+    return cmocka_run_group_tests(tests, start_all, stop_server);
 }
