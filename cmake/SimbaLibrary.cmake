@@ -54,6 +54,7 @@ simba_add_layer(simba_sys
   ${simba_src}/kit/mutex_value.c
   ${simba_src}/kit/session_store.c
   ${simba_src}/kit/session_entries.c
+  ${simba_src}/kit/session_open.c
   ${simba_src}/kit/certainty.c
   ${simba_src}/kit/sighting.c
 )

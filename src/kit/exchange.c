@@ -161,7 +161,10 @@ static void send_exchange(simba_connection *conn, simba_exchange *e)
     conn->given_up = 0;
     conn->sent_count++;
     put(e, NULL);
-    is_written = e->send(e, conn);
+    e->sent_ms = simba_loop_now_ms();
+    is_written = e->send != NULL
+                     ? e->send(e, conn)
+                     : simba_connection_write(conn, e->text, strlen(e->text));
     if (conn->generation != generation) {
         return; /* broken: it waits for the next one, or has failed */
     }
@@ -186,7 +189,8 @@ static void send_exchange(simba_connection *conn, simba_exchange *e)
 
 void simba_connection_submit(simba_connection *conn, simba_exchange *e)
 {
-    assert(e->send != NULL && e->failed != NULL && e->connection == NULL);
+    assert((e->send != NULL || e->text != NULL) && e->failed != NULL);
+    assert(e->connection == NULL);
     e->connection = conn;
     e->is_sent = false;
     e->refusal = SIMBA_OK;

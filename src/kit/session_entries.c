@@ -159,6 +159,14 @@ void simba_entry_drop(simba_entry *entry)
     }
 }
 
+void simba__session_cancel(simba_exchange **exchange)
+{
+    if (*exchange != NULL) {
+        simba_exchange_cancel(*exchange);
+        *exchange = NULL;
+    }
+}
+
 void simba__session_forget(simba_entry *entry)
 {
     simba_session_store *self = entry->store;
@@ -170,6 +178,7 @@ void simba__session_forget(simba_entry *entry)
     if (self->ops->forget != NULL) {
         self->ops->forget(entry);
     }
+    simba__session_cancel(&entry->exchange);
     for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
     }
     *at = entry->next;

@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* So often a key does not vanish by accident; after an unanswered removal. */
-enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
+enum { ROUNDS_MOST = 8, RETRY_MS = 500, STEP_MS = 5000 };
 
 /* --- replies to an acquire ----------------------------------------------- */
 
@@ -196,10 +196,14 @@ void simba_session_confirm(simba_session_mutex *mutex,
 static void start(simba_entry *entry, enum simba_entry_step step)
 {
     const simba_session_ops *ops = entry->store->ops;
+    const simba_request *request =
+        entry->acquire != NULL ? entry->acquire : entry->release;
 
     assert(entry->step == SIMBA_STEP_NONE);
     entry->step = step;
     entry->wait_ms = 0;
+    entry->until_ms =
+        request != NULL ? request->deadline_ms : simba_loop_now_ms() + STEP_MS;
     switch (step) {
     case SIMBA_STEP_PUT:
         ops->put(entry);
@@ -419,6 +423,7 @@ static void end_renewing(simba_session_store *self)
     free(self->renewing);
     self->renewing = NULL;
     self->renewing_count = 0;
+    simba__session_cancel(&self->exchange);
 }
 
 /* One write for all renewals that have come since the last. */
@@ -739,6 +744,7 @@ static void lose(simba_entry *entry)
     bool is_lasting = entry->store->ops->is_tenure_lasting &&
                       (entry->was_granted || entry->token != 0);
 
+    simba__session_cancel(&entry->exchange);
     entry->step = SIMBA_STEP_NONE;
     entry->state = is_lasting ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
     entry->confirmed_ms = 0;

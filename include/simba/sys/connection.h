@@ -84,7 +84,7 @@ typedef struct simba_exchange simba_exchange;
  */
 struct simba_exchange {
     /**
-     * MUST. Write the request with simba_connection_write(), and set `tag`
+     * MUST, or `text`. Write the request with simba_connection_write(), and set `tag`
      * where replies have one. Called once the connection is ready; again on the
      * next one if that breaks before a byte of it has left. It does not end or
      * cancel itself here.
@@ -109,6 +109,9 @@ struct simba_exchange {
     /** Sent while the server is being greeted: from connected() until
      * simba_connection_ready(). It fails when the connection breaks. */
     bool is_greeting;
+    /** MAY be NULL: what is written where there is no send(). */
+    const char *text;
+    int64_t sent_ms; /**< told: when it was written last */
 
     /* The connection's own. */
     bool is_sent;      /**< written; what has left, it alone knows */

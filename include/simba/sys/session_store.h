@@ -20,13 +20,34 @@
 #ifndef SIMBA_SYS_SESSION_STORE_H
 #define SIMBA_SYS_SESSION_STORE_H
 
-#include <simba/sys/backend.h>
+#include <simba/sys/connection.h>
 
 SIMBA_BEGIN_DECLS
 
 typedef struct simba_entry simba_entry;
 typedef struct simba_session_mutex simba_session_mutex;
 typedef struct simba_session_store simba_session_store;
+
+/**
+ * How long a session is certain, by its answered quorum writes.
+ *
+ * Of a store in which others take over when they have seen nothing new for a
+ * lease, one answered write proves it: certain until the lease after it was
+ * sent (`apart_ms` 0). Where a server ends the session, and a write proves only
+ * that it had not ended yet, it takes two writes, the second sent `apart_ms` or
+ * more after the first was answered: certain until the timeout after the first
+ * was sent.
+ */
+enum { SIMBA_CERTAINTY_WRITES = 16 };
+typedef struct simba_certainty {
+    int64_t timeout_ms; /**< of the session, or the lease; 0: none yet */
+    int64_t apart_ms;
+    int64_t since_ms; /**< certain until the timeout after this */
+    struct {
+        int64_t sent_ms, answered_ms;
+    } writes[SIMBA_CERTAINTY_WRITES]; /**< timeout/16 apart, newest last */
+    int count;
+} simba_certainty;
 
 /** What is known of the key of an entry. */
 enum simba_key_state {
@@ -74,6 +95,11 @@ struct simba_entry {
     /** The requests under way, or NULL. An author reads them in put(). */
     simba_request *acquire, *release, *renewal; /**< release: or leave */
     int64_t acquire_ms, renewal_ms;             /**< when they came */
+    int64_t until_ms; /**< the step is of no use later */
+
+    /** MAY be set by the author in a step: what it has submitted for it, in the
+     * memory of the entry. It is cancelled when nobody awaits it any more. */
+    simba_exchange *exchange;
 
     /* Set by the author before simba_entry_done(). */
     uint64_t token;    /**< of the tenure */
@@ -113,21 +139,25 @@ struct simba_session_mutex {
     int holds;       /**< it must not be forgotten now */
 };
 
-/** A session store: the author's part. All MUST be there unless it says MAY. */
+/** A session store: the author's part. All MUST be there unless it says MAY; a
+ * star: or unless the store is opened by simba_session_open(). */
 typedef struct simba_session_ops {
     uint32_t size; /**< of this struct */
     uint32_t entry_size, mutex_size;
     /** The store's name, for messages. */
     const char *name;
 
-    /** See to it that there is a session fit for this request, or that one is
-     * being made: simba_session_ready() tells. May refuse the request. */
+    /** * See to it that there is a session fit for this request, or that one is
+     * being made: simba_session_ready() tells. May refuse the request. Else:
+     * the session lasts as long as the first lease that is asked for. */
     int (*want)(simba_session_store *self,
                 const simba_request *request,
                 simba_error *error);
-    /** Is there a session over which steps can be sent now? */
+    /** * Is there a session over which steps can be sent now? Else: is the
+     * connection ready? */
     bool (*is_ready)(const simba_session_store *self);
-    /** Why a request that was never sent was not answered. */
+    /** * Why a request that was never sent was not answered. Else: why there is
+     * no connection. */
     int (*unready)(const simba_session_store *self, simba_error *error);
 
     /** Put the key of an entry at the end of the queue, unless it is there
@@ -151,9 +181,10 @@ typedef struct simba_session_ops {
      * removed or taken over. */
     bool is_tenure_lasting;
 
-    /** What is certain of a tenure whose acquire or renewal was submitted at
+    /** * What is certain of a tenure whose acquire or renewal was submitted at
      * `since_ms` and has just been answered: the lease from there on. 0: not
-     * enough to work with; ask again after *wait_ms. */
+     * enough to work with; ask again after *wait_ms. Else: by `certainty` of
+     * the store, at most the lease that was asked for. */
     int64_t (*lease_ms)(const simba_entry *entry,
                         int64_t since_ms,
                         int64_t *wait_ms);
@@ -168,6 +199,15 @@ typedef struct simba_session_ops {
     /** MAY be NULL. SIMBA_CLOSE: end the session, so that nobody has to wait
      * until it runs out, and complete the request. */
     void (*close_session)(simba_session_store *self, simba_request *request);
+
+    /* For simba_session_open(). */
+    uint32_t store_size; /**< of the author's struct */
+    /** An example of its URLs, with the port that is meant where none is named:
+     * "rank://host:7265". */
+    const char *url;
+    /** MAY be NULL. Give a sign of life: four times in the time that the
+     * session lasts. */
+    void (*ping)(simba_session_store *self);
 } simba_session_ops;
 
 /** Begins the author's backend; zeroed at first, then `base` and `ops` are
@@ -181,6 +221,14 @@ struct simba_session_store {
     bool was_ready;
     /** How long a look is good for all who wait on one mutex. */
     int64_t fresh_ms;
+    /** As simba_entry has it, of a renewal; in the memory of the store. */
+    simba_exchange *exchange;
+
+    /* Of simba_session_open(). */
+    simba_connection *connection;
+    simba_certainty certainty; /**< of the session */
+    simba_session_ops own_ops; /**< with what was left out */
+    simba_timer pinging;
 
     /* This file's own. */
     int entry_count;
@@ -190,6 +238,39 @@ struct simba_session_store {
     struct simba_session_table *mutexes; /**< by name */
     struct simba_session_tombstone *tombstones;
 };
+
+/**
+ * What open() does for a store with one connection: the store is made, its
+ * hosts are those of the URL, and it is ready when its connection is; then all
+ * who wait ask, and so watch again. The functions below are for the same table.
+ *
+ * @param ops   what it leaves out of what has a star is filled in
+ * @param with  the hooks of the connection: their `self` is the store
+ */
+SIMBA_API SIMBA_MUST_USE int simba_session_open(
+    const simba_backend_config *config,
+    const simba_backend_ops *table,
+    const simba_session_ops *ops,
+    const simba_connection_config *with,
+    simba_backend **backend,
+    simba_error *error);
+SIMBA_API void simba_session_detach(simba_backend *self);
+SIMBA_API void simba_session_close(simba_backend *self);
+SIMBA_API void simba_session_forked(simba_backend *self);
+SIMBA_API bool simba_session_drive(simba_backend *self, int64_t until_ms);
+
+/** What these are in the author's table: the beginning of its initializer. */
+#define SIMBA_SESSION_TABLE                                                    \
+    .abi = SIMBA_BACKEND_ABI, .submit = simba_session_submit,                  \
+    .close = simba_session_close, .detach = simba_session_detach,              \
+    .forked = simba_session_forked, .drive = simba_session_drive,              \
+    .subscription = simba_session_subscription
+
+/** An owner, of whom no times are known but perhaps one: by whichever clock it
+ * was granted. */
+SIMBA_API simba_owner simba_session_owner(const char *id,
+                                          uint64_t token,
+                                          int64_t acquired_at_ms);
 
 /** What simba_backend_ops asks for. */
 SIMBA_API void simba_session_submit(simba_backend *self,
@@ -271,27 +352,6 @@ SIMBA_API const char *simba_session_mutex_name(
 /** Forget it, if nobody needs it. */
 SIMBA_API void simba_session_mutex_tidy(simba_session_store *self,
                                         simba_session_mutex *mutex);
-
-/**
- * How long a session is certain, by its answered quorum writes.
- *
- * Of a store in which others take over when they have seen nothing new for a
- * lease, one answered write proves it: certain until the lease after it was
- * sent (`apart_ms` 0). Where a server ends the session, and a write proves only
- * that it had not ended yet, it takes two writes, the second sent `apart_ms` or
- * more after the first was answered: certain until the timeout after the first
- * was sent.
- */
-enum { SIMBA_CERTAINTY_WRITES = 16 };
-typedef struct simba_certainty {
-    int64_t timeout_ms; /**< of the session, or the lease; 0: none yet */
-    int64_t apart_ms;
-    int64_t since_ms; /**< certain until the timeout after this */
-    struct {
-        int64_t sent_ms, answered_ms;
-    } writes[SIMBA_CERTAINTY_WRITES]; /**< timeout/16 apart, newest last */
-    int count;
-} simba_certainty;
 
 /** A quorum write that was sent then has been answered now. Pure. */
 SIMBA_API void simba_certainty_answered(simba_certainty *certainty,

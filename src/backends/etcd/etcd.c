@@ -358,6 +358,7 @@ static int connect(struct simba__etcd *self,
     if (rc == SIMBA_OK) {
         simba_loop_enter(given->loop);
         rc = simba__grpc_open(&self->grpc, &config, error);
+        self->base.connection = self->grpc.connection;
         simba_loop_leave(given->loop);
     }
     free(hosts);
@@ -480,22 +481,6 @@ static void close_store(simba_backend *base)
     free_store(SIMBA__ETCD(base));
 }
 
-static void forked(simba_backend *base)
-{
-    simba_connection_forked(SIMBA__ETCD(base)->grpc.connection);
-}
-
-static bool drive(simba_backend *base, int64_t until_ms)
-{
-    bool is_driving;
-
-    simba_loop_enter(base->loop);
-    is_driving = simba_connection_drive(SIMBA__ETCD(base)->grpc.connection,
-                                        NULL, until_ms);
-    simba_loop_leave(base->loop);
-    return is_driving;
-}
-
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "etcd",
@@ -504,12 +489,12 @@ const simba_backend_ops simba_module = {
     .submit = simba_session_submit,
     .close = close_store,
     .detach = detach,
-    .forked = forked,
+    .forked = simba_session_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE |
                     SIMBA_HAS_SERVER,
     .subscription = simba_session_subscription,
-    .drive = drive,
+    .drive = simba_session_drive,
     .help = simba__etcd_help,
 };

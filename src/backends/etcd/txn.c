@@ -98,15 +98,11 @@ struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 
 simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner)
 {
-    simba_owner told = {.is_broken = owner->is_broken,
-                        .acquired_at_ms = owner->acquired_at_ms,
-                        .ttl_at_ms = INT64_MAX,
-                        .transition_at_ms = INT64_MAX,
-                        .token = owner->token};
+    simba_owner told = simba_session_owner(owner->is_there ? owner->id : "",
+                                           owner->token, owner->acquired_at_ms);
 
-    return owner->is_there && simba_owner_set_id(&told, owner->id)
-               ? told
-               : simba_owner_none();
+    told.is_broken = owner->is_broken;
+    return told;
 }
 
 /* --- writing them -------------------------------------------------------- */
