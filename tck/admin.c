@@ -115,6 +115,33 @@ static void list_shows_all_of_them(struct tck *t)
     }
 }
 
+static void list_tells_names_as_given(struct tck *t)
+{
+    static const char *const odd[] = {"/a//b", "%2F%", " {x}:'\"\\ ", "*?[a]",
+                                      "\xc3\xa9"};
+    simba_report *report;
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        struct tck_contender *p = tck_stranger(t);
+        char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+        snprintf(name, sizeof name, "%s%s", t->mutex, odd[i]);
+        tck_at(p, name);
+        EXPECT_GRANTED(p);
+        EXPECT_STATUS(t, simba_admin_list(p->store, NULL, &report, NULL),
+                      SIMBA_OK);
+        tck_later(t, close_report, report);
+        for (size_t at = 0; at < simba_report_mutex_count(report); at++) {
+            const simba_listed *listed = simba_report_mutex(report, at);
+
+            count += strcmp(listed->mutex, name) == 0 &&
+                     strcmp(listed->owner.id, p->id) == 0;
+        }
+        EXPECT_NUMBER(t, count, i + 1);
+    }
+}
+
 static void list_forgets_the_free(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
@@ -190,6 +217,42 @@ static void break_now_frees_at_once(struct tck *t)
     EXPECT(t, b->token > a->token);
 }
 
+/* Neither the session it is of, nor another tenure of that. */
+static void break_ends_one_tenure(struct tck *t)
+{
+    simba_store *store = tck_store(t);
+    struct tck_contender *a = tck_contender(t, store);
+    struct tck_contender *other = tck_contender(t, store);
+    struct tck_contender *waiter = tck_contender(t, store);
+    struct tck_contender *b = tck_stranger(t);
+    char name[sizeof t->mutex + 8];
+
+    snprintf(name, sizeof name, "%s other", t->mutex);
+    tck_at(other, name);
+    tck_at(waiter, name);
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(other);
+    EXPECT_QUEUED(waiter);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
+    EXPECT(t, !tck_renew(a)->mine);
+    EXPECT(t, tck_renew(other)->mine);
+    EXPECT_QUEUED(waiter);
+    EXPECT_NUMBER(t, waiter->reply.position, waiter->position);
+    EXPECT_OWNS(other);
+}
+
+static void break_wakes_the_next(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, tck_count_line(a) == 1);
+    EXPECT_STATUS(t, end_tenure(t, a->store, a->token, true), SIMBA_OK);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+}
+
 static void break_ends_with_the_lease(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
@@ -250,6 +313,8 @@ static const struct tck_case cases[] = {
      "A list names every mutex, each with its own owner, token and number of "
      "those who wait.",
      list_shows_all_of_them, TCK_LIST},
+    {"admin.list_tells_names_as_given", "A list tells each name byte for byte.",
+     list_tells_names_as_given, TCK_LIST},
     {"admin.list_forgets_the_free", "A list shows no owner of a free mutex.",
      list_forgets_the_free, TCK_LIST},
     {"admin.list_chooses_by_pattern", "A list can be limited by a pattern.",
@@ -261,6 +326,12 @@ static const struct tck_case cases[] = {
      "A tenure broken at once is free, its token never comes again, and it "
      "cannot be renewed.",
      break_now_frees_at_once, TCK_BREAK},
+    {"admin.break_ends_one_tenure",
+     "What else its handle owns and waits for is left as it is.",
+     break_ends_one_tenure, TCK_BREAK},
+    {"admin.break_wakes_the_next",
+     "Who is next in the queue of a tenure broken at once is woken (S10).",
+     break_wakes_the_next, TCK_BREAK},
     {"admin.break_ends_with_the_lease",
      "A tenure that is broken is not renewed any more, and free when its lease "
      "is over, not before.",

@@ -19,6 +19,9 @@ enum {
  * that was given up may still be on its way (S8). */
 enum { FAULTY_TRY_MS = 150, FAULTY_TOMBSTONE_MS = 10000 };
 
+/* What a request has, unless there is less patience. */
+enum { REQUEST_MS = 10000 };
+
 /* A store that has tried for so long may say that it has not done it: on a busy
  * machine its own limits are reached. Before, that is a failure. */
 enum { STORE_SLOW_MS = 900 };
@@ -48,6 +51,7 @@ static int send(struct tck_contender *p,
     request.id = p->id;
     request.attempt = p->attempt;
     request.token = p->token;
+    request.token_above = p->token_above;
     request.ttl_ms = p->times.ttl_ms;
     request.transition_ms = p->times.transition_ms;
     request.waiter_ms = p->waiter_ms;
@@ -73,6 +77,9 @@ int tck_probe(struct tck *t,
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
                                "the backend did not complete one before; it is "
                                "not tried again");
+    }
+    if (request->deadline_ms == 0 && t->patience_ms < REQUEST_MS) {
+        request->deadline_ms = simba_loop_now_ms() + t->patience_ms;
     }
     rc = simba_probe(store, request, error);
     if (rc == SIMBA_EUNKNOWN &&

@@ -11,8 +11,9 @@ struct tck_contender {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* that of the test, at first */
     char id[SIMBA_ID_MAX + 1];             /* a fresh one, at first */
     simba_attempt attempt;
-    uint64_t token;    /* of the tenure, 0: none */
-    uint64_t position; /* the first that was given, 0: none */
+    uint64_t token;       /* of the tenure, 0: none */
+    uint64_t position;    /* the first that was given, 0: none */
+    uint64_t token_above; /* a new token shall be above it, 0: none */
     struct tck_times times;
     int64_t waiter_ms; /* how long a position lives unrenewed */
     simba_reply reply; /* the last */

@@ -4,6 +4,9 @@
 #include "topics.h"
 #include "witness.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 static void service_goes_through_its_statuses(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
@@ -182,7 +185,73 @@ static void forked_child_owns_nothing(struct tck *t)
     child = tck_child(t, use_what_is_not_yours);
     tck_child_join(t, child);
     EXPECT(t, simba_locker_is_owner(inherited.locker));
+    EXPECT(t, !tck_try(tck_stranger(t))->mine);
     EXPECT_STATUS(t, simba_locker_release(inherited.locker, NULL), SIMBA_OK);
+}
+
+/* --- descriptors --------------------------------------------------------- */
+
+enum { DESCRIPTORS = 1024 };
+
+/* Which are open: of sockets, files and pipes; and what they are. */
+static void look_at_descriptors(ino_t *open)
+{
+    struct stat what;
+
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        open[fd] =
+            fstat(fd, &what) == 0 && !S_ISCHR(what.st_mode) && what.st_ino != 0
+                ? what.st_ino
+                : 0;
+    }
+}
+
+static struct {
+    ino_t before[DESCRIPTORS], open[DESCRIPTORS], now[DESCRIPTORS];
+} descriptors;
+
+static bool is_the_stores(int fd)
+{
+    return descriptors.open[fd] != descriptors.before[fd] &&
+           descriptors.now[fd] == descriptors.open[fd];
+}
+
+static void expect_no_socket(struct tck *t, struct tck_child *self)
+{
+    struct stat what;
+
+    (void)self;
+    look_at_descriptors(descriptors.now);
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        EXPECT(t, !is_the_stores(fd) || fstat(fd, &what) != 0 ||
+                      !S_ISSOCK(what.st_mode));
+    }
+}
+
+static void descriptors_are_its_own(struct tck *t)
+{
+    struct tck_contender *a, *b;
+
+    tck_gone(tck_stranger(t)); /* what is opened once and for all */
+    look_at_descriptors(descriptors.before);
+    a = tck_stranger(t);
+    EXPECT_GRANTED(a);
+    b = tck_contender(t, a->store);
+    EXPECT_QUEUED(b);
+    look_at_descriptors(descriptors.open);
+    look_at_descriptors(descriptors.now);
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        EXPECT(t, !is_the_stores(fd) || (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    }
+    tck_child_join(t, tck_child(t, expect_no_socket));
+    tck_leave(b);
+    tck_release(a);
+    b->store = NULL;
+    tck_gone(a);
+    look_at_descriptors(descriptors.now);
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        EXPECT(t, !is_the_stores(fd));
+    }
 }
 
 static const struct tck_case cases[] = {
@@ -219,6 +288,10 @@ static const struct tck_case cases[] = {
     {"lifecycle.lease_too_short_is_refused",
      "A lease shorter than the store can keep is refused with a reason.",
      lease_too_short_is_refused, 0},
+    {"lifecycle.descriptors_are_its_own",
+     "Those of a handle are close-on-exec, its connections are closed in a "
+     "forked child, and none is left when it is closed (S12).",
+     descriptors_are_its_own, 0},
     {"lifecycle.forked_child_owns_nothing",
      "A forked child is refused the handle of its parent, which keeps what it "
      "owns (S12).",

@@ -5,6 +5,8 @@
 #include "topics.h"
 #include "witness.h"
 
+#include <simba/admin.h>
+
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -77,6 +79,78 @@ static void ten_contenders_on_ten_handles(struct tck *t)
     }
 }
 
+/* --- at once ------------------------------------------------------------- */
+
+enum { RUNNERS = 5, RACES = 20 };
+
+struct race {
+    struct tck *t;
+    simba_store *stores[RUNNERS];
+    char mutex[64];
+    _Atomic int number; /* of the race that is on */
+    _Atomic int runners, arrived, granted, refused;
+    _Atomic bool is_over;
+};
+
+/* All of them ask for a free mutex in the same moment. */
+static void run_races(void *what)
+{
+    struct race *race = what;
+    int self = atomic_fetch_add(&race->runners, 1);
+    uint64_t lots = (uint64_t)self;
+
+    for (int i = 1; i <= RACES; i++) {
+        simba_request request = SIMBA_REQUEST_INIT;
+        char id[16];
+
+        snprintf(id, sizeof id, "runner %d", self);
+        request.kind = SIMBA_ACQUIRE;
+        request.mutex = race->mutex;
+        request.id = id;
+        request.attempt.high = tck_draw(&lots);
+        request.attempt.low = (uint64_t)self;
+        request.ttl_ms = race->t->long_lease.ttl_ms;
+        request.transition_ms = race->t->long_lease.transition_ms;
+        while (atomic_load(&race->number) < i) {
+            if (atomic_load(&race->is_over)) {
+                return;
+            }
+            (void)sched_yield();
+        }
+        if (simba_probe(race->stores[self], &request, NULL) == SIMBA_OK) {
+            atomic_fetch_add(
+                request.reply.mine ? &race->granted : &race->refused, 1);
+        }
+        atomic_fetch_add(&race->arrived, 1);
+    }
+}
+
+static void end_races(void *what)
+{
+    atomic_store((_Atomic bool *)what, true);
+}
+
+static void one_of_those_who_come_at_once(struct tck *t)
+{
+    struct race *race = tck_alloc(t, sizeof *race);
+
+    race->t = t;
+    for (int i = 0; i < RUNNERS; i++) {
+        race->stores[i] = tck_store(t);
+    }
+    for (int i = 0; i < RUNNERS; i++) {
+        (void)tck_aside(t, run_races, race);
+    }
+    tck_later(t, end_races, &race->is_over);
+    for (int i = 1; i <= RACES; i++) {
+        snprintf(race->mutex, sizeof race->mutex, "%s %d", t->mutex, i);
+        atomic_store(&race->number, i);
+        AWAIT(t, atomic_load(&race->arrived) == i * RUNNERS);
+        EXPECT(t, atomic_load(&race->granted) <= i);
+        EXPECT(t, atomic_load(&race->refused) <= i * (RUNNERS - 1));
+    }
+}
+
 /* --- processes ----------------------------------------------------------- */
 
 enum { PROCESSES = 4, ROUNDS = 15 };
@@ -140,6 +214,17 @@ static void processes_take_turns(struct tck *t)
 
 /* --- mutexes ------------------------------------------------------------- */
 
+static size_t count_listed(struct tck *t, simba_store *store, const char *glob)
+{
+    simba_report *report;
+    size_t count;
+
+    EXPECT_STATUS(t, simba_admin_list(store, glob, &report, NULL), SIMBA_OK);
+    count = simba_report_mutex_count(report);
+    simba_report_close(report);
+    return count;
+}
+
 static void thousand_mutexes_on_one_handle(struct tck *t)
 {
     simba_store *store = tck_store(t);
@@ -160,6 +245,10 @@ static void thousand_mutexes_on_one_handle(struct tck *t)
     }
     tck_at(reader, name);
     EXPECT_TEXT(t, tck_read(reader)->owner.id, w[THOUSAND - 1]->id);
+    if ((t->ops.capabilities & SIMBA_CAN_LIST) != 0) {
+        snprintf(name, sizeof name, "%s/*", t->mutex);
+        EXPECT_NUMBER(t, count_listed(t, store, name), THOUSAND);
+    }
     for (int i = 0; i < THOUSAND; i++) {
         tck_close(w[i]);
         EXPECT_NUMBER(t, atomic_load(&w[i]->released), 1);
@@ -175,12 +264,16 @@ static const struct tck_case cases[] = {
     {"many.ten_contenders_on_ten_handles",
      "So do ten contenders on handles of their own.",
      ten_contenders_on_ten_handles, TCK_SAFETY},
+    {"many.one_of_those_who_come_at_once",
+     "Of several who ask for a free mutex in the same moment one is granted.",
+     one_of_those_who_come_at_once, TCK_QUICK},
     {"many.processes_take_turns",
      "So do processes: what they count one at a time comes to the right sum, "
      "under growing tokens.",
      processes_take_turns, TCK_PROCESSES},
     {"many.thousand_mutexes_on_one_handle",
-     "A thousand mutexes are owned through one handle at once, and freed.",
+     "A thousand mutexes are owned through one handle at once, listed where "
+     "they can be, and freed.",
      thousand_mutexes_on_one_handle, 0},
 };
 

@@ -140,6 +140,39 @@ static void longest_name_works(struct tck *t)
     expect_works(t, name);
 }
 
+enum { WAKING = 6 };
+
+/* A store that escapes names must say the right one when it wakes. */
+static void odd_ones_are_woken_too(struct tck *t)
+{
+    static const char *const odd[WAKING - 1] = {"/a//b", "%2F%", " {x}:'\"\\ ",
+                                                "*?[a]", "\xc3\xa9"};
+    simba_store *store = tck_store(t);
+    struct tck_contender *owners[WAKING];
+    struct tck_witness *w[WAKING];
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    for (int i = 0; i < WAKING; i++) {
+        if (i == WAKING - 1) {
+            make_longest_name(name);
+        } else {
+            snprintf(name, sizeof name, "%s%.24s%s", odd[i], t->mutex + 4,
+                     odd[i]);
+        }
+        owners[i] = tck_stranger(t);
+        tck_at(owners[i], name);
+        EXPECT_GRANTED(owners[i]);
+        w[i] = tck_witness(t);
+        w[i]->contender.mutex = owners[i]->mutex;
+        tck_contend(w[i], store);
+    }
+    for (int i = 0; i < WAKING; i++) {
+        AWAIT(t, tck_count_line(owners[i]) == 1);
+        tck_release(owners[i]);
+        AWAIT(t, atomic_load(&w[i]->acquired) == 1);
+    }
+}
+
 /* Who cuts them takes them for one. */
 static void last_byte_matters(struct tck *t)
 {
@@ -268,20 +301,31 @@ static void ids_are_told_as_given(struct tck *t)
     }
 }
 
+/* And all that is longest at once. */
 static void longest_id_works(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
     struct tck_contender *b = tck_stranger(t);
-    char id[SIMBA_ID_MAX + 1];
+    struct tck_contender *c = tck_stranger(t);
+    char id[SIMBA_ID_MAX + 1], name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    make_longest_name(name);
+    tck_at(a, name);
+    tck_at(b, name);
+    tck_at(c, name);
 
     memset(id, 'x', SIMBA_ID_MAX);
     id[SIMBA_ID_MAX] = '\0';
     tck_as(a, id);
     id[SIMBA_ID_MAX - 1] = 'y'; /* who cuts them takes them for one */
     tck_as(b, id);
+    id[SIMBA_ID_MAX - 1] = 'z';
+    tck_as(c, id);
     EXPECT_GRANTED(a);
     EXPECT_OWNS(a);
     EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
+    EXPECT_TEXT(t, c->reply.owner.id, a->id);
     tck_release(a);
     EXPECT_GRANTED(b);
     EXPECT_OWNS(b);
@@ -324,6 +368,9 @@ static const struct tck_case cases[] = {
     {"names.longest_name_works",
      "66 characters of four bytes each are a name like any other.",
      longest_name_works, TCK_QUICK | TCK_SAFETY},
+    {"names.odd_ones_are_woken_too",
+     "Who waits for a mutex is woken whatever its name is.",
+     odd_ones_are_woken_too, TCK_PUSH},
     {"names.last_byte_matters",
      "Two names of 264 bytes that differ in the last one are two mutexes.",
      last_byte_matters, TCK_SAFETY},
@@ -338,7 +385,8 @@ static const struct tck_case cases[] = {
      bad_ids_are_refused, 0},
     {"names.ids_are_told_as_given",
      "An id is told byte for byte as it was given.", ids_are_told_as_given, 0},
-    {"names.longest_id_works", "Ids of 128 bytes are kept whole.",
+    {"names.longest_id_works",
+     "Ids of 128 bytes are kept whole, also of a mutex with the longest name.",
      longest_id_works, TCK_SAFETY},
     {"names.made_ids_are_unlike",
      "No two ids that the library makes are alike.", made_ids_are_unlike, 0},

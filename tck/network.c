@@ -197,27 +197,18 @@ static struct wait wait_through(struct tck *t, int64_t delay_ms)
     return wait;
 }
 
-static void await_answer(struct tck *t, const struct wait *wait)
-{
-    simba_request request = SIMBA_REQUEST_INIT;
-    int64_t until = tck_patience(t);
-
-    request.kind = SIMBA_READ;
-    request.mutex = t->mutex;
-    request.id = wait->a->id;
-    while (tck_probe(t, wait->store, &request, NULL) != SIMBA_OK) {
-        tck_pause(t, until, TCK_HERE, "an answer after a reconnection");
-    }
-}
-
+/* And it has kept its position. */
 static void waiter_is_woken_after_a_reconnection(struct tck *t)
 {
     struct wait wait = wait_through(t, 0);
+    struct tck_contender *behind = tck_stranger(t);
 
+    EXPECT_QUEUED(behind);
     tck_proxy_await_quiet(wait.proxy);
     tck_proxy_cut(wait.proxy);
-    await_answer(t, &wait);
-    AWAIT(t, tck_count_line(wait.a) == 1);
+    tck_await_answer(t, wait.store);
+    AWAIT(t, tck_count_line(wait.a) == 2);
+    AWAIT(t, !tck_ask(behind)->is_head);
     tck_proxy_await_quiet(wait.proxy);
     tck_release(wait.a);
     AWAIT(t, atomic_load(&wait.w->acquired) == 1);
@@ -299,100 +290,6 @@ static void observer_sees_on_after_a_reconnection(struct tck *t)
     AWAIT(t, atomic_load(&seen->token) == a->token);
 }
 
-/* --- replies that are lost ----------------------------------------------- */
-
-/* An acquire whose reply does not come. */
-struct lost {
-    struct tck_proxy *proxy;
-    struct tck_contender *contender;
-    struct tck_aside *aside;
-    bool join, is_cut;
-    int status;
-};
-
-enum { LOST_MS = 700 };
-
-static void ask_in_vain(void *what)
-{
-    struct lost *lost = what;
-    simba_request request = SIMBA_REQUEST_INIT;
-
-    request.kind = SIMBA_ACQUIRE;
-    request.mutex = lost->contender->mutex;
-    request.id = lost->contender->id;
-    request.attempt = lost->contender->attempt;
-    request.ttl_ms = lost->contender->times.ttl_ms;
-    request.transition_ms = lost->contender->times.transition_ms;
-    request.waiter_ms = lost->contender->waiter_ms;
-    request.join = lost->join;
-    request.deadline_ms = simba_loop_now_ms() + LOST_MS;
-    lost->status = simba_probe(lost->contender->store, &request, NULL);
-}
-
-static void lose(struct tck *t, struct lost *lost)
-{
-    struct tck_contender *p;
-
-    lost->proxy = tck_proxy(t);
-    p = tck_contender(t, tck_store_through(t, lost->proxy));
-    lost->contender = p;
-    tck_at(p, lost->join ? t->mutex : p->id); /* one of its own: nobody's */
-    EXPECT(t, !lost->join || !tck_try(p)->mine);
-    if (!lost->join) { /* so there is a session, and a connection */
-        EXPECT_GRANTED(p);
-        tck_release(p);
-        tck_begin_anew(p);
-    }
-    tck_proxy_await_quiet(lost->proxy);
-    tck_proxy_set(lost->proxy, TCK_NO_REPLIES);
-    lost->aside = tck_aside(t, ask_in_vain, lost);
-}
-
-/* Only by what it has come to: what never was sent may have failed. */
-static void judge(struct tck *t, struct lost *lost, struct tck_contender *a)
-{
-    struct tck_contender *look = tck_contender(t, a->store);
-    bool has_effect;
-
-    tck_aside_join(t, lost->aside);
-    if (lost->status == SIMBA_EUNKNOWN || lost->status == SIMBA_OK) {
-        return;
-    }
-    tck_at(look, lost->contender->mutex);
-    has_effect =
-        lost->join ? tck_count_line(look) > 0
-                   : strcmp(tck_read(look)->owner.id, lost->contender->id) == 0;
-    if (has_effect) {
-        tck_fail(
-            t, TCK_HERE,
-            "an acquire whose reply was lost was said to have failed (%s), "
-            "and took effect",
-            simba_status_name(lost->status));
-    }
-}
-
-static void lost_reply_is_unknown(struct tck *t)
-{
-    struct tck_contender *a = tck_stranger(t);
-    struct lost *lost = tck_alloc(t, 3 * sizeof *lost);
-
-    EXPECT_GRANTED(a);
-    lost[1].join = true;
-    lost[2].is_cut = true;
-    for (int i = 0; i < 3; i++) {
-        lose(t, &lost[i]);
-    }
-    /* One of them is told that the connection has gone, the others nothing. */
-    tck_sleep_until(simba_loop_now_ms() + LOST_MS / 4);
-    tck_proxy_set(lost[2].proxy, TCK_CUT);
-    for (int i = 0; i < 3; i++) {
-        judge(t, &lost[i], a);
-    }
-    for (int i = 0; i < 3; i++) {
-        tck_proxy_set(lost[i].proxy, TCK_FAIR);
-    }
-}
-
 /* --- connections --------------------------------------------------------- */
 
 enum { LIVES = 1, END = 1 };
@@ -443,6 +340,23 @@ static void short_cut_costs_no_tenure(struct tck *t)
     EXPECT_ORDERLY(w);
 }
 
+/* Nobody has to begin again. */
+static void server_that_comes_later_is_found(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_proxy(t);
+    struct tck_witness *w = tck_witness(t);
+
+    if ((t->ops.capabilities & SIMBA_HAS_SERVER) == 0) {
+        tck_skip(t, "where a store is opened though its server is down");
+    }
+    tck_proxy_set(proxy, TCK_CUT);
+    tck_contend(w, tck_store_through(t, proxy));
+    tck_proxy_await_quiet(proxy);
+    EXPECT_NUMBER(t, atomic_load(&w->acquired), 0);
+    tck_proxy_set(proxy, TCK_FAIR);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+}
+
 static const struct tck_case cases[] = {
     {"network.owner_cut_off_answers_no_in_time",
      "An owner whose way to the servers is stalled, cut, half open, one-way or "
@@ -454,8 +368,8 @@ static const struct tck_case cases[] = {
      "A connection that is made again leaves the tenure as it was.",
      short_cut_costs_no_tenure, TCK_NETWORK},
     {"network.waiter_is_woken_after_a_reconnection",
-     "Who waits is woken by a release also over a connection that was made "
-     "again (S10).",
+     "Who waits keeps its position and is woken by a release also over a "
+     "connection that was made again (S10, S11).",
      waiter_is_woken_after_a_reconnection, TCK_NETWORK | TCK_PUSH},
     {"network.release_in_an_outage_is_heard_of",
      "A release while the connection of who waits was cut is heard of when it "
@@ -470,10 +384,9 @@ static const struct tck_case cases[] = {
      "An observer sees who owns the mutex also over a connection that was made "
      "again.",
      observer_sees_on_after_a_reconnection, TCK_NETWORK},
-    {"network.lost_reply_is_unknown",
-     "An acquire that took effect and whose reply was lost is unknown, never "
-     "failed (S8).",
-     lost_reply_is_unknown, TCK_NETWORK},
+    {"network.server_that_comes_later_is_found",
+     "Who contends while the server is down is granted when it is there.",
+     server_that_comes_later_is_found, TCK_NETWORK},
     {"network.forked_child_keeps_no_connection",
      "A forked child has no copy of its parent's connections (S12).",
      forked_child_keeps_no_connection, TCK_NETWORK},

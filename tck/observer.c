@@ -40,7 +40,11 @@ static struct observer *observe(struct tck *t)
 
     tck_need_all(t);
     retriever.mutex = t->mutex;
-    retriever.poll_ms = POLL_MS;
+    /* It must hear, where it is told and no shim loses that. */
+    retriever.poll_ms =
+        t->must_wake && (t->ops.capabilities & SIMBA_CAN_OBSERVE) != 0
+            ? 10 * t->patience_ms
+            : POLL_MS;
     retriever.on_changed = on_changed;
     retriever.user = o;
     o->t = t;

@@ -36,6 +36,7 @@ enum { REQUESTS, REPLIES };
 
 struct link {
     bool is_used;
+    bool is_late; /* the store has gone; what it sent is kept back */
     struct lane lanes[2];
 };
 
@@ -58,6 +59,7 @@ struct tck_proxy {
     _Atomic int64_t delay_ms;
     _Atomic uint64_t passed; /* bytes */
     _Atomic bool is_cutting, is_ending;
+    _Atomic bool is_keeping, is_letting_go;
 };
 
 /* --- the thread ---------------------------------------------------------- */
@@ -174,7 +176,8 @@ static bool is_held(const struct tck_proxy *proxy, int which)
 {
     int weather = atomic_load(&proxy->weather);
 
-    return weather == TCK_STALLED || weather == TCK_CUT ||
+    return atomic_load(&proxy->is_keeping) || weather == TCK_STALLED ||
+           weather == TCK_CUT ||
            weather == (which == REQUESTS ? TCK_NO_REQUESTS : TCK_NO_REPLIES);
 }
 
@@ -203,15 +206,34 @@ static bool write_lane(struct tck_proxy *proxy, struct lane *lane)
     return is_sent;
 }
 
+/* Takes in what the store has sent up to now, and hangs up on it. */
+static void keep_back(struct tck_proxy *proxy, struct link *link)
+{
+    struct pollfd set = {.fd = link->lanes[REQUESTS].from, .events = POLLIN};
+
+    while (poll(&set, 1, 0) > 0 && read_lane(proxy, link, REQUESTS)) {
+    }
+    hang_up(&link->lanes[REQUESTS].from);
+    link->is_late = true;
+}
+
 static void obey(struct tck_proxy *proxy)
 {
     int weather = atomic_load(&proxy->weather);
     bool is_cutting = atomic_exchange(&proxy->is_cutting, false);
+    bool is_keeping = atomic_exchange(&proxy->is_keeping, false);
+    bool is_letting_go = atomic_exchange(&proxy->is_letting_go, false);
 
     for (int i = 0; i < LINKS_MOST; i++) {
         struct link *link = &proxy->links[i];
 
-        if (link->is_used && !is_cutting && weather == TCK_HALF_OPEN) {
+        if (link->is_used && is_keeping) {
+            keep_back(proxy, link);
+        } else if (link->is_used && link->is_late) {
+            if (is_letting_go && !write_lane(proxy, &link->lanes[REQUESTS])) {
+                end_link(proxy, link); /* the servers have hung up before */
+            }
+        } else if (link->is_used && !is_cutting && weather == TCK_HALF_OPEN) {
             leave_server(link);
         } else if (link->is_used &&
                    (is_cutting || weather == TCK_CUT ||
@@ -229,8 +251,9 @@ static int next_due(const struct tck_proxy *proxy)
     for (int i = 0; i < 2 * LINKS_MOST; i++) {
         const struct lane *lane = &proxy->links[i / 2].lanes[i % 2];
 
-        if (proxy->links[i / 2].is_used && lane->first != NULL &&
-            !is_held(proxy, i % 2) && lane->first->at_ms < due) {
+        if (proxy->links[i / 2].is_used && !proxy->links[i / 2].is_late &&
+            lane->first != NULL && !is_held(proxy, i % 2) &&
+            lane->first->at_ms < due) {
             due = lane->first->at_ms;
         }
     }
@@ -253,7 +276,8 @@ static void pass_once(struct tck_proxy *proxy)
     }
     for (int i = 0; i < 2 * LINKS_MOST; i++) {
         const struct link *link = &proxy->links[i / 2];
-        bool is_read = link->is_used && !is_held(proxy, i % 2);
+        bool is_read =
+            link->is_used && !link->is_late && !is_held(proxy, i % 2);
 
         lanes[i] = (struct pollfd){.fd = is_read ? link->lanes[i % 2].from : -1,
                                    .events = POLLIN};
@@ -267,7 +291,7 @@ static void pass_once(struct tck_proxy *proxy)
         struct link *link = &proxy->links[i / 2];
 
         /* Asked now, for the weather may have changed since. */
-        if (!link->is_used || is_held(proxy, i % 2)) {
+        if (!link->is_used || link->is_late || is_held(proxy, i % 2)) {
             continue;
         }
         if ((lanes[i].revents != 0 && !read_lane(proxy, link, i % 2)) ||
@@ -528,6 +552,15 @@ simba_store *tck_store_through(struct tck *t, struct tck_proxy *proxy)
     return tck_store_at(t, proxy->url);
 }
 
+void tck_await_answer(struct tck *t, simba_store *store)
+{
+    int64_t until = tck_patience(t);
+
+    while (read_through(store, t->patience_ms) != SIMBA_OK) {
+        tck_pause(t, until, TCK_HERE, "an answer after a reconnection");
+    }
+}
+
 /* What a test that failed has open is given back through it. */
 static void clear_up(void *what)
 {
@@ -546,6 +579,18 @@ void tck_proxy_set(struct tck_proxy *proxy, enum tck_weather weather)
 void tck_proxy_cut(struct tck_proxy *proxy)
 {
     atomic_store(&proxy->is_cutting, true);
+    wake(proxy);
+}
+
+void tck_proxy_keep_back(struct tck_proxy *proxy)
+{
+    atomic_store(&proxy->is_keeping, true);
+    tck_proxy_set(proxy, TCK_FAIR);
+}
+
+void tck_proxy_let_go(struct tck_proxy *proxy)
+{
+    atomic_store(&proxy->is_letting_go, true);
     wake(proxy);
 }
 

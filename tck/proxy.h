@@ -29,10 +29,20 @@ struct tck_proxy *tck_proxy(struct tck *t);
 /** A new handle that goes through it. */
 simba_store *tck_store_through(struct tck *t, struct tck_proxy *proxy);
 
+/** Wait until it is answered again after a disturbance. */
+void tck_await_answer(struct tck *t, simba_store *store);
+
 void tck_proxy_set(struct tck_proxy *proxy, enum tck_weather weather);
 
 /** End every connection that there is; new ones are taken. */
 void tck_proxy_cut(struct tck_proxy *proxy);
+
+/** With TCK_NO_REQUESTS: what was sent and has not passed is kept back, and the
+ * store is told that its connections are over; new ones pass. */
+void tck_proxy_keep_back(struct tck_proxy *proxy);
+
+/** What was kept back arrives at the servers, late. */
+void tck_proxy_let_go(struct tck_proxy *proxy);
 
 /** Let replies take so long, from now on. */
 void tck_proxy_delay(struct tck_proxy *proxy, int64_t delay_ms);

@@ -4,6 +4,8 @@
 #include "proxy.h"
 #include "topics.h"
 
+#include <simba/admin.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +18,11 @@ enum { OFFER_MS = 280 };
 struct queue {
     struct tck_contender *a, *b, *c, *d;
 };
+
+static void close_report(void *report)
+{
+    simba_report_close(report);
+}
 
 static struct queue line_up(struct tck *t)
 {
@@ -53,6 +60,34 @@ static void first_come_first_served(struct tck *t)
     expect_passed(q.b, q.c, q.d);
     tck_release(q.c);
     EXPECT_GRANTED(q.d);
+}
+
+enum { TWELVE = 12 };
+
+/* Of the handles one has every second of them. Numbers of several digits have
+ * an order of their own. */
+static void many_stand_in_order(struct tck *t)
+{
+    simba_store *stores[2] = {tck_store(t), tck_store(t)};
+    struct tck_contender *who[TWELVE + 2];
+    simba_report *report;
+
+    for (int i = 0; i < TWELVE + 2; i++) {
+        who[i] = tck_contender(t, stores[i % 2]);
+        tck_ask(who[i]);
+        EXPECT(t, who[i]->reply.mine == (i == 0));
+        EXPECT(t, i < 2 || who[i]->position > who[i - 1]->position);
+    }
+    EXPECT_STATUS(t, simba_admin_show(stores[0], t->mutex, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_waiter_count(report), TWELVE + 1);
+    for (size_t i = 0; i <= TWELVE; i++) {
+        EXPECT_TEXT(t, simba_report_waiter(report, i)->id, who[i + 1]->id);
+    }
+    for (int i = 0; i < TWELVE; i++) {
+        expect_passed(who[i], who[i + 1], who[i + 2]);
+    }
 }
 
 static void newcomer_does_not_pass(struct tck *t)
@@ -387,6 +422,9 @@ static const struct tck_case cases[] = {
     {"queue.first_come_first_served",
      "Those who wait are granted in the order in which they came (S11).",
      first_come_first_served, TCK_QUICK},
+    {"queue.many_stand_in_order",
+     "So are more than ten of them, and a read tells them in that order.",
+     many_stand_in_order, 0},
     {"queue.newcomer_does_not_pass",
      "A free mutex is kept for the head of the queue, whoever asks (S11).",
      newcomer_does_not_pass, TCK_QUICK},

@@ -73,6 +73,26 @@ static void grows_over_an_undoing(struct tck *t)
     EXPECT(t, b->token > a->token);
 }
 
+/* An hour ahead of every clock: what was granted last counts, not the time. */
+static void grows_ahead_of_the_clock(struct tck *t)
+{
+    static const uint64_t hour_us = UINT64_C(3600000000);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_release(a);
+    a->token_above = a->token + hour_us;
+    tck_begin_anew(a);
+    EXPECT_GRANTED(a);
+    if (a->token <= a->token_above) {
+        tck_skip(t, "where tenures are not numbered by the server");
+    }
+    tck_release(a);
+    EXPECT_GRANTED(b);
+    EXPECT(t, b->token > a->token);
+}
+
 /* The clock carries it over lost data: a counter would begin anew. */
 static void follows_the_clock(struct tck *t)
 {
@@ -118,6 +138,9 @@ static const struct tck_case cases[] = {
     {"token.grows_over_an_undoing",
      "A tenure that was undone has used up its token.", grows_over_an_undoing,
      TCK_SAFETY},
+    {"token.grows_ahead_of_the_clock",
+     "Tokens grow also when the last one is greater than the clock says.",
+     grows_ahead_of_the_clock, 0},
     {"token.follows_the_clock",
      "A token is no less than the store's time in microseconds, so that it "
      "grows over lost data too (S4).",

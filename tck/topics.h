@@ -15,6 +15,7 @@ extern const struct tck_topic tck_topic_locker;
 extern const struct tck_topic tck_topic_many;
 extern const struct tck_topic tck_topic_names;
 extern const struct tck_topic tck_topic_network;
+extern const struct tck_topic tck_topic_network_doubt;
 extern const struct tck_topic tck_topic_observer;
 extern const struct tck_topic tck_topic_release;
 extern const struct tck_topic tck_topic_renew;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Far below the long lease, at whose end a waiter would ask by itself. */
-enum { WAKE_MOST_MS = 10000 };
+enum { WAKE_MOST_MS = 10000, SETTLED_MS = 50 };
 
 static int64_t soon(const struct tck *t)
 {
@@ -62,7 +62,7 @@ static void release_wakes_one_after_the_other(struct tck *t)
         tck_contend(w[i], tck_store(t));
         AWAIT(t, simba_service_status(w[i]->service) == SIMBA_RUNNING);
     }
-    until = soon(t) + WAKE_MOST_MS;
+    until = soon(t) + soon(t) - simba_loop_now_ms();
     for (int i = 0; i < 6; i++) {
         AWAIT_UNTIL(t, atomic_load(&w[i]->acquired) == 1, until);
         tck_stop(w[i]);
@@ -81,11 +81,84 @@ static void handle_wakes_its_contenders_in_order(struct tck *t)
         tck_contend(w[i], store);
         AWAIT(t, simba_service_status(w[i]->service) == SIMBA_RUNNING);
     }
-    until = soon(t) + WAKE_MOST_MS;
+    until = soon(t) + soon(t) - simba_loop_now_ms();
     for (int i = 0; i < 4; i++) {
         AWAIT_UNTIL(t, atomic_load(&w[i]->acquired) == 1, until);
         tck_close(w[i]);
     }
+}
+
+enum { HANDOVERS = 9, HANDOVER_MS = 60, REQUESTS = 20 };
+
+static int64_t median(int64_t *of)
+{
+    for (int i = 1; i < HANDOVERS; i++) {
+        for (int j = i; j > 0 && of[j] < of[j - 1]; j--) {
+            int64_t less = of[j];
+
+            of[j] = of[j - 1];
+            of[j - 1] = less;
+        }
+    }
+    return of[HANDOVERS / 2];
+}
+
+/* A store that asks its server now and then, and calls that a push, is slower
+ * than this. So is a busy machine, but its requests are slow as well. */
+static void come_at_once(struct tck *t)
+{
+    struct tck_contender *reader = tck_stranger(t);
+    struct tck_witness *w[2] = {tck_witness(t), tck_witness(t)};
+    int64_t took[HANDOVERS], asked[HANDOVERS];
+
+    tck_contend(w[0], tck_store(t));
+    AWAIT(t, atomic_load(&w[0]->acquired) == 1);
+    tck_open(w[1], tck_store(t));
+    for (int i = 0; i < HANDOVERS; i++) {
+        struct tck_witness *next = w[(i + 1) % 2];
+        int before = atomic_load(&next->acquired);
+        int64_t since;
+
+        tck_start(next);
+        AWAIT(t, tck_count_line(reader) == 1);
+        since = simba_loop_now_ms();
+        tck_read(reader);
+        asked[i] = simba_loop_now_ms() - since;
+        since = simba_loop_now_ms();
+        tck_stop(w[i % 2]);
+        AWAIT(t, atomic_load(&next->acquired) > before);
+        took[i] = simba_loop_now_ms() - since;
+    }
+    if (median(took) > HANDOVER_MS + REQUESTS * median(asked)) {
+        tck_too_slow(t, TCK_HERE);
+    }
+}
+
+/* Others come and go around it, the owner renews: whatever it hears of that, it
+ * still hears of the release. */
+static void nothing_uses_them_up(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *before = tck_stranger(t);
+    struct tck_contender *behind = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(before);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, tck_count_line(a) == 2);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_QUEUED(behind);
+        EXPECT(t, tck_renew(a)->mine);
+        tck_leave(behind);
+        tck_begin_anew(behind);
+    }
+    tck_leave(before);
+    AWAIT(t, tck_count_line(a) == 1);
+    EXPECT(t, tck_renew(a)->mine);
+    tck_sleep_until(simba_loop_now_ms() + SETTLED_MS);
+    tck_release(a);
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
 }
 
 /* The one that was offered it goes away instead of coming. */
@@ -116,6 +189,9 @@ static void second_in_the_queue_is_woken_too(struct tck *t)
     tck_contend(w, tck_store(t));
     AWAIT(t, tck_count_line(a) == 2);
     tck_release(a);
+    if (strcmp(tck_read(a)->owner.id, silent->id) == 0) {
+        tck_skip(t, "where the first does not own without asking");
+    }
     AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
 }
 
@@ -225,8 +301,13 @@ static const struct tck_case cases[] = {
      "When the one that was offered it does not come, the one behind it owns "
      "the "
      "mutex long before the lease would have ended (S10).",
-     second_in_the_queue_is_woken_too,
-     TCK_PUSH | TCK_TENURE_LEASE | TCK_LAPSES},
+     second_in_the_queue_is_woken_too, TCK_PUSH | TCK_LAPSES},
+    {"wake_ups.nothing_uses_them_up",
+     "Renewals, and others who come and go, cost nobody its wake-up (S10).",
+     nothing_uses_them_up, TCK_PUSH},
+    {"wake_ups.come_at_once",
+     "A hand-over takes a few requests, not the interval of a poll (S10).",
+     come_at_once, TCK_QUICK | TCK_PUSH},
     {"wake_ups.wake_up_alone_grants_nothing",
      "Of those who are told of a release one owns the mutex, and a read names "
      "it (S7).",

@@ -91,7 +91,8 @@ void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
 {
     int before = hand.woken++;
 
-    if ((fault->one_wake && before > 0) || (fault->wrong_wake && before == 0)) {
+    if ((fault->one_wake && before > 0) || (fault->wrong_wake && before == 0) ||
+        (fault->break_wakes_nobody && hand.request->kind == SIMBA_BREAK)) {
         free(argument);
         return;
     }
@@ -105,7 +106,7 @@ void broken_observed(simba_loop *loop,
                      const simba_owner *owner,
                      uint64_t ended)
 {
-    if (hand.request == NULL) {
+    if (hand.request == NULL && !fault->no_observed) {
         simba_observed(loop, mutex, owner, ended);
     }
 }
@@ -116,13 +117,18 @@ void broken_add_mutex(simba_request *request,
                       int waiting)
 {
     static simba_owner first;
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
 
+    snprintf(name, sizeof name, "%s", mutex);
+    for (char *c = name; fault->list_escapes && *c != '\0'; c++) {
+        *c = *c == '/' ? ':' : *c;
+    }
     if (hand.listed++ == 0) {
         first = *owner;
     }
-    if (!fault->list_ends_early || hand.listed <= 2) {
+    if (fault->list_most == 0 || hand.listed <= fault->list_most) {
         simba_request_add_mutex(
-            request, mutex, fault->list_mixes_owners ? &first : owner, waiting);
+            request, name, fault->list_mixes_owners ? &first : owner, waiting);
     }
 }
 

@@ -18,7 +18,10 @@ struct fault {
     int wakes_late_ms;
     int gives_up_ms; /* 0: never; once a request fails, after so long */
     enum simba_request_kind never_done; /* 0: all are; MUTE: none */
-    bool list_ends_early, list_mixes_owners;
+    bool list_mixes_owners, list_escapes;
+    int list_most;    /* 0: all are listed */
+    bool no_observed; /* observers are told nothing */
+    bool break_wakes_nobody;
     void (*rename)(char *mutex);
 };
 

@@ -6,9 +6,12 @@
 #define _GNU_SOURCE
 #include <simba/sys/session_store.h>
 
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 extern const simba_backend_ops rank_module;
 static const char *fault = "";
@@ -18,11 +21,46 @@ static bool is(const char *name)
     return strcmp(fault, name) == 0;
 }
 
+/* A watch that is set once, and used up by the first that it tells. */
+static bool was_told(const simba_loop *loop, const char *mutex)
+{
+    static char told[64][SIMBA_MUTEX_MAX_BYTES + 32];
+    static _Atomic unsigned count;
+    char what[sizeof told[0]];
+
+    snprintf(what, sizeof what, "%p %s", (const void *)loop, mutex);
+    for (int i = 0; i < 64; i++) {
+        if (strcmp(told[i], what) == 0) {
+            return true;
+        }
+    }
+    memcpy(told[count++ % 64], what, sizeof what);
+    return false;
+}
+
 static void broken_wake(simba_loop *loop, const char *mutex)
 {
-    if (!is("deaf")) {
-        simba_wake(loop, mutex);
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    snprintf(name, sizeof name, "%s", mutex);
+    for (char *c = name; is("wakes_by_key") && *c != '\0'; c++) {
+        *c = *c == '/' ? ':' : *c;
     }
+    if (!is("deaf") && !is("polls") &&
+        (!is("watches_once") || !was_told(loop, mutex))) {
+        simba_wake(loop, name);
+    }
+}
+
+/* The reply that nobody awaits any more is for who asked next. */
+static bool broken_take(simba_connection *connection, simba_exchange **exchange)
+{
+    bool is_due = simba_connection_take(connection, exchange);
+
+    while (is_due && *exchange == NULL && is("late_reply_for_the_next")) {
+        is_due = simba_connection_take(connection, exchange);
+    }
+    return is_due;
 }
 
 static void broken_done(simba_entry *entry,
@@ -34,12 +72,14 @@ static void broken_submit(simba_connection *connection,
 
 #define simba_module            rank_module
 #define simba_wake              broken_wake
+#define simba_connection_take   broken_take
 #define simba_entry_done        broken_done
 #define simba_connection_submit broken_submit
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "../../examples/backend/simba-rank.c"
 #undef simba_module
 #undef simba_wake
+#undef simba_connection_take
 #undef simba_entry_done
 #undef simba_connection_submit
 
@@ -79,6 +119,7 @@ static void broken_done(simba_entry *entry,
             (size_t)(strchr(ask->line, '\n') + 1 - ask->line));
     }
     entry->is_head |= is("everybody_is_head");
+    entry->wait_ms = is("asks_all_the_time") ? 1 : entry->wait_ms;
     simba_entry_done(entry, status, error, standing);
 }
 
@@ -96,6 +137,34 @@ static int64_t claim_all(const simba_entry *entry,
 static void look_only(simba_entry *entry)
 {
     step(entry, "look", 0);
+}
+
+static void remove_without_tombstone(simba_entry *entry)
+{
+    step(entry, "del", 0);
+}
+
+/* It will arrive. */
+static void remove_unanswered(simba_entry *entry)
+{
+    struct ask *ask = &((struct store *)entry->store)->pinging;
+
+    if (ask->exchange.connection == NULL) {
+        write_step(ask, entry, "del", 0);
+        ask->done = ignore;
+        submit(ask, entry->store, 0);
+    }
+    simba_entry_done(entry, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+}
+
+/* In doubt, another key: the first is not known to be there. */
+static void put_another(simba_entry *entry)
+{
+    bool is_doubtful = entry->state == SIMBA_KEY_DOUBTFUL;
+
+    entry->attempt.low ^= is_doubtful ? 1 : 0;
+    put(entry);
+    entry->attempt.low ^= is_doubtful ? 1 : 0;
 }
 
 /* We have it, as far as we know. */
@@ -122,6 +191,40 @@ static void ready_and_silent(void *store, simba_connection *connection)
     simba_session_ready(store);
 }
 
+enum { POLL_MS = 300 };
+
+/* Asks now and then instead of being told. */
+static void poll_all(simba_timer *timer)
+{
+    simba_session_store *self =
+        (simba_session_store *)((char *)timer -
+                                offsetof(simba_session_store, pinging));
+
+    ping(self);
+    simba_wake(self->base.loop, NULL);
+    simba_timer_set(self->base.loop, timer, simba_loop_now_ms() + POLL_MS);
+}
+
+/* Of the descriptors that a connection has one is left to children that run
+ * another program, or to nobody. */
+static void mind_descriptors(void *store, simba_connection *connection)
+{
+    struct stat what;
+
+    for (int fd = 3; fd < 64; fd++) {
+        if (fstat(fd, &what) != 0 || !S_ISSOCK(what.st_mode)) {
+            continue;
+        }
+        if (is("open_over_exec")) {
+            (void)fcntl(fd, F_SETFD, 0);
+        } else if (is("leaks_a_descriptor")) {
+            (void)fcntl(fd, F_DUPFD_CLOEXEC, 3);
+            break;
+        }
+    }
+    connected(store, connection);
+}
+
 static int open_broken(const simba_backend_config *config,
                        simba_backend **backend,
                        simba_error *error);
@@ -142,19 +245,28 @@ static int open_broken(const simba_backend_config *config,
     static simba_backend_ops table;
     simba_session_ops ops = session_ops;
     simba_connection_config with = {.size = sizeof with,
-                                    .connected = connected,
+                                    .connected = mind_descriptors,
                                     .received = received,
                                     .has_pushes = true};
+    int rc;
 
     snprintf(chosen, sizeof chosen, "%s", strrchr(config->rest, '/') + 1);
     fault = chosen;
     ops.lease_ms = is("lease_never_filled") ? claim_all : ops.lease_ms;
     ops.look = is("head_never_evicted") ? look_only : ops.look;
+    ops.put = is("second_key_in_doubt") ? put_another : ops.put;
+    ops.remove = is("tombstone_ignored")    ? remove_without_tombstone
+                 : is("release_unanswered") ? remove_unanswered
+                                            : ops.remove;
     ops.renew = is("renews_from_memory") ? renew_from_memory : ops.renew;
     ops.admin = is("reads_nothing") ? read_nothing : ops.admin;
     ops.close_session = is("session_left") ? NULL : ops.close_session;
     with.ready = is("no_wake_when_back") ? ready_and_silent : NULL;
     table = simba_module;
     table.forked = is("no_forked") ? NULL : table.forked;
-    return simba_session_open(config, &table, &ops, &with, backend, error);
+    rc = simba_session_open(config, &table, &ops, &with, backend, error);
+    if (rc == SIMBA_OK && is("polls")) {
+        ((simba_session_store *)*backend)->pinging.fire = poll_all;
+    }
+    return rc;
 }

@@ -8,12 +8,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const simba_backend_ops shelf_module;
 
 enum { ROOM = 300, APART_MS = 300 };
 
-static int broken_serve(const char *fault,
+struct handle;
+static int broken_serve(const struct handle *h,
                         const char *value,
                         size_t size,
                         const simba_value_host *given,
@@ -23,7 +25,7 @@ static int broken_serve(const char *fault,
 
 #define simba_module shelf_module
 #define simba_value_serve(value, size, host, request, change, error)           \
-    broken_serve(h->shelf, value, size, host, request, change, error)
+    broken_serve(h, value, size, host, request, change, error)
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "../../examples/backend/simba-shelf.c"
 #undef simba_module
@@ -36,8 +38,26 @@ static void drop(simba_value_change *change)
     change->size = 0;
 }
 
+/* Whatever its version is by now. */
+static void write_blindly(const struct handle *h,
+                          const char *mutex,
+                          simba_value_change *change)
+{
+    struct value *v;
+
+    (void)usleep(200); /* as a server far away */
+    pthread_mutex_lock(&lock);
+    v = find_value(h->shelf, mutex);
+    free(v->bytes);
+    v->bytes = change->bytes;
+    v->size = change->size;
+    v->version++;
+    pthread_mutex_unlock(&lock);
+    change->bytes = NULL;
+}
+
 // NOLINTNEXTLINE(readability-function-size): the kit's parameters
-static int broken_serve(const char *fault,
+static int broken_serve(const struct handle *h,
                         const char *value,
                         size_t size,
                         const simba_value_host *given,
@@ -45,6 +65,7 @@ static int broken_serve(const char *fault,
                         simba_value_change *change,
                         simba_error *error)
 {
+    const char *fault = h->shelf;
     simba_value_host host = *given;
     int rc;
 
@@ -67,6 +88,8 @@ static int broken_serve(const char *fault,
     } else if (strcmp(fault, "free_is_deleted") == 0 &&
                request->kind == SIMBA_RELEASE) {
         change->size = 0; /* with those who wait */
+    } else if (strcmp(fault, "written_blindly") == 0) {
+        write_blindly(h, request->mutex, change);
     } else if (strcmp(fault, "nobody_notified") == 0) {
         change->wake_count = 0;
     }

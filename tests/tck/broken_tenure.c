@@ -44,6 +44,14 @@ static void token_grows_by_renewal(struct simba__mutex_record *record,
     }
 }
 
+/* Only the clock makes it grow. */
+static void token_is_the_clock(struct simba__mutex_record *record,
+                               simba_request *request)
+{
+    (void)request;
+    record->last_token = 0;
+}
+
 /* --- who has it ---------------------------------------------------------- */
 
 static void not_idempotent(struct simba__mutex_record *record,
@@ -124,6 +132,17 @@ static void lease_from_reply(struct simba__mutex_record *record,
 {
     if (request->kind == SIMBA_RENEW && request->reply.mine) {
         record->owner = kept;
+    }
+}
+
+/* The same, of all renewals of a handle but one: those that are numbered. */
+static void renews_one_of_many(struct simba__mutex_record *record,
+                               simba_request *request)
+{
+    const char *space = strrchr(request->mutex, ' ');
+
+    if (space != NULL && strlen(space) == 2 && space[1] != '0') {
+        lease_from_reply(record, request);
     }
 }
 
@@ -230,6 +249,10 @@ static void tomb_cleared(struct simba__mutex_record *record,
 const struct fault broken_tenures[] = {
     {.name = "token_stuck", .after = token_stuck},
     {.name = "token_counts", PLANT(TOKEN_COUNTS)},
+    {.name = "token_is_the_clock", .before = token_is_the_clock},
+    {.name = "renews_one_of_many",
+     .before = keep_owner,
+     .after = renews_one_of_many},
     {.name = "token_grows_by_renewal", .after = token_grows_by_renewal},
     {.name = "acquire_by_id", PLANT(ACQUIRE_BY_ID)},
     {.name = "acquire_not_idempotent", .before = not_idempotent},

@@ -78,6 +78,12 @@ enum { PATIENCE_MS = 3000 };
     X(list_mixes_owners, "admin.list_shows_all_of_them")                       \
     X(names_trimmed_in_front, "names.spaces_at_the_front_matter")              \
     X(names_cut, "names.last_byte_matters")                                    \
+    X(token_is_the_clock, "token.grows_ahead_of_the_clock")                    \
+    X(renews_one_of_many, "expire.service_keeps_its_mutex")                    \
+    X(observers_not_told, "observer.sees_every_change_in_order")               \
+    X(break_wakes_nobody, "admin.break_wakes_the_next")                        \
+    X(list_has_a_page, "many.thousand_mutexes_on_one_handle")                  \
+    X(list_escapes, "admin.list_tells_names_as_given")                         \
     X(gives_up, "queue.first_come_first_served")                               \
     X(mute_renew, "renew.token_is_kept")                                       \
     X(mute_release, "release.mutex_is_free_at_once")
@@ -95,6 +101,16 @@ enum { PATIENCE_MS = 3000 };
     X(no_wake_when_back, "network.release_in_an_outage_is_heard_of")           \
     X(watch_after_refusal, "network.release_before_the_refusal_is_heard_of")   \
     X(deaf, "wake_ups.release_is_not_waited_out")                              \
+    X(tombstone_ignored, "network.late_acquire_stays_undone")                  \
+    X(second_key_in_doubt, "network.lost_reply_is_unknown")                    \
+    X(late_reply_for_the_next, "network.lost_reply_is_unknown")                \
+    X(release_unanswered, "network.silence_is_no_answer")                      \
+    X(wakes_by_key, "names.odd_ones_are_woken_too")                            \
+    X(watches_once, "wake_ups.nothing_uses_them_up")                           \
+    X(polls, "wake_ups.come_at_once")                                          \
+    X(open_over_exec, "lifecycle.descriptors_are_its_own")                     \
+    X(leaks_a_descriptor, "lifecycle.descriptors_are_its_own")                 \
+    X(asks_all_the_time, "expire.refusal_tells_how_long_to_wait")              \
     X(everybody_is_head, "queue.only_the_first_is_head")                       \
     X(reads_nothing, "token.is_told_to_the_contender")
 
@@ -107,6 +123,7 @@ enum { PATIENCE_MS = 3000 };
     X(value_cut, "queue.asking_again_keeps_the_position")                      \
     X(renewal_unwritten, "renew.lease_runs_from_the_renewal")                  \
     X(free_is_deleted, "queue.first_come_first_served")                        \
+    X(written_blindly, "many.one_of_those_who_come_at_once")                   \
     X(nobody_notified, "wake_ups.release_is_not_waited_out")
 
 static void print_failure(void *user, const simba_tck_result *result)
@@ -268,6 +285,7 @@ static void test_broken__mute_is_waited_for_once(void **state)
     (void)state;
     options.store = url;
     options.pattern = "acquire.*";
+    options.patience_ms = PATIENCE_MS;
     options.report = print_failure;
     options.user = url;
     assert_int_equal(simba_tck_run(&options, &summary, NULL), SIMBA_OK);

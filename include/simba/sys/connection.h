@@ -84,10 +84,10 @@ typedef struct simba_exchange simba_exchange;
  */
 struct simba_exchange {
     /**
-     * MUST, or `text`. Write the request with simba_connection_write(), and set `tag`
-     * where replies have one. Called once the connection is ready; again on the
-     * next one if that breaks before a byte of it has left. It does not end or
-     * cancel itself here.
+     * MUST, or `text`. Write the request with simba_connection_write(), and set
+     * `tag` where replies have one. Called once the connection is ready; again
+     * on the next one if that breaks before a byte of it has left. It does not
+     * end or cancel itself here.
      *
      * @return false: it cannot be written; what was written of it is taken
      *         back, and it fails as not sent
