@@ -37,11 +37,20 @@ static void refusal_names_the_owner(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
     struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT_QUEUED(b);
     EXPECT_TEXT(t, b->reply.owner.id, a->id);
     EXPECT_NUMBER(t, b->reply.owner.token, a->token);
+    tck_leave(b);
+    tck_begin_anew(b);
+    tck_release(a);
+    EXPECT_GRANTED(c); /* it is not the one of before that is told */
+    EXPECT(t, !tck_try(b)->mine);
+    EXPECT_TEXT(t, b->reply.owner.id, c->id);
+    EXPECT_NUMBER(t, b->reply.owner.token, c->token);
+    EXPECT_TEXT(t, tck_read(b)->owner.id, c->id);
 }
 
 static void two_on_one_handle_exclude_each_other(struct tck *t)

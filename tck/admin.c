@@ -264,6 +264,10 @@ static void break_ends_with_the_lease(struct tck *t)
     a->times = b->times = t->short_lease;
     EXPECT_GRANTED(a);
     rc = end_tenure(t, b->store, a->token, false);
+    if (rc == SIMBA_EINVAL &&
+        (t->ops.capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        tck_skip(t, "where a tenure can be told to end");
+    }
     tck_renew(a);
     is_mine = a->reply.mine;
     tck_try(a); /* nor by asking again */
@@ -335,7 +339,7 @@ static const struct tck_case cases[] = {
     {"admin.break_ends_with_the_lease",
      "A tenure that is broken is not renewed any more, and free when its lease "
      "is over, not before.",
-     break_ends_with_the_lease, TCK_BREAK | TCK_TENURE_LEASE},
+     break_ends_with_the_lease, TCK_BREAK},
     {"admin.break_of_another_tenure_is_refused",
      "A break names its tenure by token; another one is left alone.",
      break_of_another_tenure_is_refused, TCK_BREAK},

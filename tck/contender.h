@@ -61,7 +61,7 @@ const simba_reply *tck_read(struct tck_contender *p);
 size_t tck_count_line(struct tck_contender *p);
 
 /** Own it on the short lease, do `again` halfway, and expect that nobody else
- * is granted for a whole lease from then on. */
+ * is granted for a whole lease from then on, and then anybody is. */
 void tck_expect_lease_from(struct tck *t,
                            const simba_reply *(*again)(struct tck_contender *));
 

@@ -4,6 +4,8 @@
 #include "topics.h"
 #include "witness.h"
 
+#include <simba/admin.h>
+
 #include <signal.h>
 #include <stdio.h>
 
@@ -47,11 +49,22 @@ static void lease_is_not_rounded(struct tck *t)
 static void lapsed_mutex_has_no_owner(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
+    bool is_listed;
 
     a->times = t->short_lease;
     EXPECT_GRANTED(a);
     AWAIT(t, tck_read(a)->owner.id[0] == '\0');
     EXPECT_NUMBER(t, a->reply.owner.token, 0);
+    if ((t->ops.capabilities & SIMBA_CAN_LIST) != 0) {
+        simba_report *report;
+
+        EXPECT_STATUS(t, simba_admin_list(a->store, t->mutex, &report, NULL),
+                      SIMBA_OK);
+        is_listed = simba_report_mutex_count(report) > 0 &&
+                    simba_report_mutex(report, 0)->owner.id[0] != '\0';
+        simba_report_close(report);
+        EXPECT(t, !is_listed);
+    }
 }
 
 /* Its end is known to those who wait: no longer than the lease. */
@@ -131,8 +144,9 @@ static void lapsed_attempt_gets_a_new_token(struct tck *t)
 
 enum { SEVERAL = 3 };
 
-/* A running service outlives many leases while somebody waits for it; so do
- * several of one handle, whose renewals may go together. */
+/* A running service outlives many leases while somebody waits for it, and that
+ * one its session; so do several of one handle, whose renewals may go together.
+ */
 static void service_keeps_its_mutex(struct tck *t)
 {
     simba_store *store = tck_store(t), *other = tck_store(t);
@@ -158,7 +172,9 @@ static void service_keeps_its_mutex(struct tck *t)
     for (until = simba_loop_now_ms() + 2 * lease + lease / 2;
          simba_loop_now_ms() < until;) {
         for (int i = 0; i < SEVERAL; i++) {
-            if (tck_ask(b[i])->mine) {
+            tck_ask(b[i]);
+            EXPECT_NUMBER(t, b[i]->reply.position, b[i]->position);
+            if (b[i]->reply.mine) {
                 EXPECT(t, !simba_service_is_owner(w[i]->service));
                 tck_too_slow(t, TCK_HERE); /* it could not renew in time */
             }
@@ -244,7 +260,7 @@ static const struct tck_case cases[] = {
      "next full second.",
      lease_is_not_rounded, TCK_TENURE_LEASE},
     {"expire.lapsed_mutex_has_no_owner",
-     "After its lease a read shows no owner and no token.",
+     "After its lease a read and a list show no owner and no token.",
      lapsed_mutex_has_no_owner, TCK_TENURE_LEASE},
     {"expire.refusal_tells_how_long_to_wait",
      "A refusal says after which time asking again makes sense: at most the "

@@ -243,12 +243,19 @@ static void release_before_the_refusal_is_heard_of(struct tck *t)
 struct seen {
     _Atomic int changes;
     _Atomic uint64_t token;
+    uint64_t most;        /* the callback's own */
+    _Atomic bool is_past; /* an owner was told after a later one */
 };
 
 static void on_changed(void *user, const simba_state *state)
 {
     struct seen *seen = user;
 
+    if (state->after.token != 0 && state->after.token < seen->most) {
+        atomic_store(&seen->is_past, true);
+    } else if (state->after.token != 0) {
+        seen->most = state->after.token;
+    }
     atomic_store(&seen->token, state->after.token);
     atomic_fetch_add(&seen->changes, 1);
 }
@@ -288,6 +295,7 @@ static void observer_sees_on_after_a_reconnection(struct tck *t)
     tck_release(b);
     EXPECT_GRANTED(a);
     AWAIT(t, atomic_load(&seen->token) == a->token);
+    EXPECT(t, !atomic_load(&seen->is_past));
 }
 
 /* --- connections --------------------------------------------------------- */

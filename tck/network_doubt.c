@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Long enough for a request, short enough to wait for its deadline. */
-enum { LOST_MS = 700, SENT_MS = 20 };
+enum { LOST_MS = 700, SENT_MS = 20, LATE_MOST_MS = 1500 };
 
 /* A request on a thread of its own, with a deadline that is near. */
 struct lost {
@@ -18,7 +18,8 @@ struct lost {
     const char *what;
     struct tck_aside *aside;
     simba_request request;
-    bool is_stuck; /* it was not completed */
+    int64_t late_ms; /* how long after its deadline it was completed */
+    bool is_stuck;   /* it was not */
     int status;
 };
 
@@ -28,7 +29,8 @@ static void ask_in_vain(void *what)
     int64_t deadline_ms = lost->request.deadline_ms;
 
     lost->status = simba_probe(lost->contender->store, &lost->request, NULL);
-    lost->is_stuck = simba_loop_now_ms() >= deadline_ms + SIMBA_PROBE_GRACE_MS;
+    lost->late_ms = simba_loop_now_ms() - deadline_ms;
+    lost->is_stuck = lost->late_ms >= SIMBA_PROBE_GRACE_MS;
 }
 
 static void start(struct tck *t,
@@ -59,6 +61,9 @@ static void finish(struct tck *t, struct lost *lost)
     tck_aside_join(t, lost->aside);
     if (lost->is_stuck) {
         tck_fail(t, TCK_HERE, "%s: not completed by its deadline", lost->what);
+    }
+    if (lost->late_ms > LATE_MOST_MS) { /* of the store, or of this machine */
+        tck_too_slow(t, TCK_HERE);
     }
 }
 

@@ -2,6 +2,9 @@
 #include "contender.h"
 #include "topics.h"
 
+/* Of a wall clock, whichever it is: seconds and microseconds are far off. */
+#define YEAR_2001_MS INT64_C(1000000000000)
+
 static void expect_ordered(struct tck_contender *p)
 {
     const simba_owner *owner = &p->reply.owner;
@@ -9,6 +12,10 @@ static void expect_ordered(struct tck_contender *p)
     EXPECT(p->t, owner->acquired_at_ms > 0);
     EXPECT(p->t, owner->acquired_at_ms <= owner->ttl_at_ms);
     EXPECT(p->t, owner->ttl_at_ms <= owner->transition_at_ms);
+    if ((p->t->ops.capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        EXPECT(p->t, owner->acquired_at_ms > YEAR_2001_MS &&
+                         owner->acquired_at_ms / 10 < YEAR_2001_MS);
+    }
     if (p->reply.store_ms != 0) {
         EXPECT(p->t, owner->acquired_at_ms <= p->reply.store_ms + 2);
         EXPECT(p->t, owner->transition_at_ms >= p->reply.store_ms - 2);

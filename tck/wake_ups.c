@@ -6,9 +6,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Far below the long lease, at whose end a waiter would ask by itself. */
-enum { WAKE_MOST_MS = 10000, SETTLED_MS = 50 };
+enum { WAKE_MOST_MS = 10000, SETTLED_MS = 50, REST_MS = 200 };
 
 static int64_t soon(const struct tck *t)
 {
@@ -132,6 +133,32 @@ static void come_at_once(struct tck *t)
     if (median(took) > HANDOVER_MS + REQUESTS * median(asked)) {
         tck_too_slow(t, TCK_HERE);
     }
+}
+
+static int64_t cpu_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Measured by the processor, so that a busy machine is no excuse. */
+static void waiting_is_resting(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+    int64_t before;
+
+    EXPECT_GRANTED(a);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, tck_count_line(a) == 1);
+    tck_sleep_until(simba_loop_now_ms() + SETTLED_MS);
+    before = cpu_ms();
+    tck_sleep_until(simba_loop_now_ms() + REST_MS);
+    EXPECT(t, cpu_ms() - before < REST_MS / 3);
+    tck_release(a);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
 }
 
 /* Others come and go around it, the owner renews: whatever it hears of that, it
@@ -305,6 +332,9 @@ static const struct tck_case cases[] = {
     {"wake_ups.nothing_uses_them_up",
      "Renewals, and others who come and go, cost nobody its wake-up (S10).",
      nothing_uses_them_up, TCK_PUSH},
+    {"wake_ups.waiting_is_resting",
+     "Who waits to be woken leaves the processor to others.",
+     waiting_is_resting, TCK_PUSH},
     {"wake_ups.come_at_once",
      "A hand-over takes a few requests, not the interval of a poll (S10).",
      come_at_once, TCK_QUICK | TCK_PUSH},
