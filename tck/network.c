@@ -23,7 +23,8 @@ struct duel {
 
 enum {
     BUDGET_MS = 20,
-    DELAY_MS = 150
+    POLL_MS = 20,
+    DELAY_MS = 100
 }; /* little, so that much is left to be owner */
 
 static struct tck_witness *contend(struct duel *d,
@@ -275,9 +276,9 @@ static void observer_sees_on_after_a_reconnection(struct tck *t)
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *retrieval;
 
-    if ((t->ops.capabilities & SIMBA_CAN_OBSERVE) != 0) {
-        retriever.poll_ms = 10 * t->patience_ms; /* it must hear */
-    }
+    retriever.poll_ms = (t->ops.capabilities & SIMBA_CAN_OBSERVE) != 0
+                            ? 10 * t->patience_ms /* it must hear */
+                            : POLL_MS;
     retriever.mutex = t->mutex;
     retriever.on_changed = on_changed;
     retriever.user = seen;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Long enough for a request, short enough to wait for its deadline. */
-enum { LOST_MS = 700, SENT_MS = 20, LATE_MOST_MS = 1500 };
+enum { LOST_MS = 500, SENT_MS = 20, LATE_MOST_MS = 1500 };
 
 /* A request on a thread of its own, with a deadline that is near. */
 struct lost {

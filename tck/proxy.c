@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { SERVERS_MOST = 8, LINKS_MOST = 64, CHUNK = 16384, HOST_ROOM = 256 };
-enum { URL_ROOM = 2048, QUIET_MS = 200, QUIET_MOST_MS = 3000, TRY_MS = 300 };
+enum { URL_ROOM = 2048, QUIET_MS = 100, QUIET_MOST_MS = 3000, TRY_MS = 300 };
 
 /* Bytes on their way. */
 struct chunk {
