@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { STEP_MS = 5000 }; /* of a step that nobody asked for */
+
 /* --- mutexes ------------------------------------------------------------- */
 
 struct simba_session_table {
@@ -157,6 +159,15 @@ void simba_entry_drop(simba_entry *entry)
         assert(entry->mutex == NULL);
         free(entry);
     }
+}
+
+int64_t simba__session_until_ms(const simba_entry *entry)
+{
+    const simba_request *request =
+        entry->acquire != NULL ? entry->acquire : entry->release;
+
+    return request != NULL ? request->deadline_ms
+                           : simba_loop_now_ms() + STEP_MS;
 }
 
 void simba__session_cancel(simba_exchange **exchange)

@@ -11,6 +11,8 @@ simba_entry *simba__session_find(const simba_session_mutex *mutex,
 simba_entry *simba__session_entry(simba_session_store *self,
                                   const simba_request *request);
 void simba__session_forget(simba_entry *entry);
+/** When a step that it begins now is of no use any more. */
+int64_t simba__session_until_ms(const simba_entry *entry);
 /** Of an entry or a store: nobody awaits it any more. */
 void simba__session_cancel(simba_exchange **exchange);
 

@@ -90,44 +90,36 @@ static int connect(simba_session_store *self,
                    const simba_connection_config *given,
                    simba_error *error)
 {
-    const simba_session_ops *ops = self->ops;
     static const struct simba__parameter none[] = {{0}};
-    struct simba__url_form form = {.store = ops->name,
-                                   .example = ops->url,
+    struct simba__url_form form = {.store = self->ops->name,
+                                   .example = self->ops->url,
                                    .parameters = none,
                                    .is_networked = true};
+    simba_connection_config with = *given;
     struct simba__url url;
     int rc = simba__url_read(&url, &form, config->rest, error);
-    simba_connection_config with = *given;
-    simba_connection_host *hosts = calloc(url.host_count + 1, sizeof *hosts);
 
-    for (size_t i = 0; hosts != NULL && i < url.host_count; i++) {
-        int port = url.hosts[i].port;
-
-        hosts[i] = (simba_connection_host){
-            url.hosts[i].name,
-            port != 0 ? port : atoi(strrchr(ops->url, ':') + 1)};
+    for (size_t i = 0; i < url.host_count; i++) {
+        if (url.hosts[i].port == 0) {
+            url.hosts[i].port = atoi(strrchr(form.example, ':') + 1);
+        }
     }
-    with.store = ops->name;
+    with.store = form.store;
     with.loop = config->loop;
     with.log = config->log;
     with.log_user = config->log_user;
     with.self = self;
     with.ready = given->ready == NULL ? on_ready : given->ready;
-    with.hosts = hosts;
+    with.hosts = url.hosts;
     with.host_count = url.host_count;
     if (rc == SIMBA_OK && url.host_count == 0) {
         rc = simba__url_refuse(&form, "the URL names no host", error);
     }
-    if (rc == SIMBA_OK && hosts != NULL) {
+    if (rc == SIMBA_OK) {
         simba_loop_enter(config->loop);
         rc = simba_connection_open(&with, &self->connection, error);
         simba_loop_leave(config->loop);
-    } else if (rc == SIMBA_OK) {
-        rc =
-            simba_error_set(error, SIMBA_ENOMEM, 0, "%s: no memory", ops->name);
     }
-    free(hosts);
     simba__url_fini(&url);
     return rc;
 }

@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* So often a key does not vanish by accident; after an unanswered removal. */
-enum { ROUNDS_MOST = 8, RETRY_MS = 500, STEP_MS = 5000 };
+enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
 
 /* --- replies to an acquire ----------------------------------------------- */
 
@@ -196,27 +196,14 @@ void simba_session_confirm(simba_session_mutex *mutex,
 static void start(simba_entry *entry, enum simba_entry_step step)
 {
     const simba_session_ops *ops = entry->store->ops;
-    const simba_request *request =
-        entry->acquire != NULL ? entry->acquire : entry->release;
 
     assert(entry->step == SIMBA_STEP_NONE);
     entry->step = step;
     entry->wait_ms = 0;
-    entry->until_ms =
-        request != NULL ? request->deadline_ms : simba_loop_now_ms() + STEP_MS;
-    switch (step) {
-    case SIMBA_STEP_PUT:
-        ops->put(entry);
-        break;
-    case SIMBA_STEP_LOOK:
-        ops->look(entry);
-        break;
-    case SIMBA_STEP_REMOVE:
-        ops->remove(entry);
-        break;
-    case SIMBA_STEP_NONE:
-        break;
-    }
+    entry->until_ms = simba__session_until_ms(entry);
+    (step == SIMBA_STEP_PUT    ? ops->put
+     : step == SIMBA_STEP_LOOK ? ops->look
+                               : ops->remove)(entry);
 }
 
 /* Has it asked for a position, and has no key yet? */

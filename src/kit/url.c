@@ -37,7 +37,7 @@ int simba__url_refuse_torn(const struct simba__url_form *form,
 /* --- hosts --------------------------------------------------------------- */
 
 /* host, host:port, [v6], [v6]:port; says what is wrong, or NULL. */
-static const char *read_host(struct simba__url_host *host, char *text)
+static const char *read_host(simba_connection_host *host, char *text)
 {
     char *colon;
     uint64_t port = 0;
@@ -60,7 +60,7 @@ static const char *read_host(struct simba__url_host *host, char *text)
             return "a port is a number from 1 to 65535";
         }
     }
-    *host = (struct simba__url_host){text, (int)port};
+    *host = (simba_connection_host){text, (int)port};
     if (!simba__text_unescape(text)) {
         return "a host has a broken %-escape";
     }

@@ -10,20 +10,18 @@
 
 #include "kit/parameters.h"
 
+#include <simba/sys/connection.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 
-struct simba__url_host {
-    const char *name; /* an IPv6 address is without its brackets */
-    int port;         /* 0: none is given */
-};
-
 /* Texts are without escapes, but for the path. */
 struct simba__url {
-    const char *authority;         /* between // and /; NULL: there is no // */
-    const char *user, *password;   /* NULL: none */
-    const char *password_file;     /* where the password came from, or NULL */
-    struct simba__url_host *hosts; /* of a networked store */
+    const char *authority;        /* between // and /; NULL: there is no // */
+    const char *user, *password;  /* NULL: none */
+    const char *password_file;    /* where the password came from, or NULL */
+    simba_connection_host *hosts; /* of a networked store; a port that was not
+                                   * given is 0 */
     size_t host_count;
     char *path; /* "" or from its slash on */
 

@@ -328,9 +328,8 @@ static int connect(struct simba__etcd *self,
                    simba_error *error)
 {
     const struct simba__url *url = &self->settings.url;
-    simba_connection_host *hosts = calloc(url->host_count, sizeof *hosts);
     simba_connection_config config = {.loop = given->loop,
-                                      .hosts = hosts,
+                                      .hosts = url->hosts,
                                       .host_count = url->host_count,
                                       .first_host = SIMBA_CONNECTION_ANY_HOST,
                                       .fails_unsent = true,
@@ -340,13 +339,6 @@ static int connect(struct simba__etcd *self,
                                       .log_user = given->log_user};
     int rc = SIMBA_OK;
 
-    if (hosts == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "etcd: no memory");
-    }
-    for (size_t i = 0; i < url->host_count; i++) {
-        hosts[i] =
-            (simba_connection_host){url->hosts[i].name, url->hosts[i].port};
-    }
     if (self->settings.tls.is_on) {
         rc = simba__tls_context_open(&self->settings.tls, "etcd",
                                      &self->tls_context, error);
@@ -361,7 +353,6 @@ static int connect(struct simba__etcd *self,
         self->base.connection = self->grpc.connection;
         simba_loop_leave(given->loop);
     }
-    free(hosts);
     return rc;
 }
 

@@ -93,8 +93,8 @@ static const char *read_addresses(struct simba__redis_settings *s,
                    : NULL;
     }
     for (int i = 0; i < s->address_count; i++) {
-        struct simba__url_host none = {"127.0.0.1", 0};
-        const struct simba__url_host *host =
+        simba_connection_host none = {"127.0.0.1", 0};
+        const simba_connection_host *host =
             url->host_count == 0 ? &none : &url->hosts[i];
 
         if (!simba__redis_put_address(&s->addresses[i], host->name,

@@ -125,7 +125,7 @@ bool simba__zk_is_refused(const struct simba__zk_settings *settings)
     bool is_refused = true;
 
     for (size_t i = 0; i < settings->url.host_count && is_refused; i++) {
-        const struct simba__url_host *host = &settings->url.hosts[i];
+        const simba_connection_host *host = &settings->url.hosts[i];
         struct addrinfo *found = NULL;
         char port[16];
 

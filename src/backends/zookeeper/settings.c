@@ -34,7 +34,7 @@ char *simba__zk_hosts_from(const struct simba__zk_settings *settings,
     struct simba__text text = {0};
 
     for (size_t i = 0; i < count; i++) {
-        const struct simba__url_host *host =
+        const simba_connection_host *host =
             &settings->url.hosts[(first + i) % count];
         bool is_v6 = strchr(host->name, ':') != NULL;
 

@@ -231,7 +231,7 @@ static int drop(simba_floor *floor, const char *key, simba_error *error)
 
 /* --- the floor ----------------------------------------------------------- */
 
-static int connect_to(const struct simba__url_host *host)
+static int connect_to(const simba_connection_host *host)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     struct timeval patience = {.tv_sec = 10};
