@@ -15,6 +15,7 @@
 /* An owner behind a proxy, and one who waits and is not. */
 struct duel {
     struct tck_proxy *proxy; /* of the owner */
+    simba_store *store;      /* its handle */
     struct tck_witness *owner, *rival;
     char mutex[64];
     const char *what; /* befalls it */
@@ -106,7 +107,6 @@ static void start_duels(struct tck *t, struct duel *duels, simba_store *direct)
     struct tck_times longer = {t->short_lease.ttl_ms * 3 / 2,
                                t->short_lease.transition_ms * 3 / 2};
     struct duel *last = &duels[DUELS];
-    simba_store *stores[DUELS];
     int64_t until;
 
     for (int i = 0; i <= DUELS; i++) {
@@ -115,23 +115,52 @@ static void start_duels(struct tck *t, struct duel *duels, simba_store *direct)
     }
     for (int i = 0; i < DUELS; i++) {
         duels[i].proxy = tck_proxy(t);
-        stores[i] = tck_store_through(t, duels[i].proxy);
+        duels[i].store = tck_store_through(t, duels[i].proxy);
         if (i != SLOW) {
-            duels[i].owner = contend(&duels[i], &t->short_lease, t, stores[i]);
+            duels[i].owner =
+                contend(&duels[i], &t->short_lease, t, duels[i].store);
         }
     }
     for (int i = 0; i < SLOW; i++) {
         AWAIT(t, atomic_load(&duels[i].owner->acquired) > 0);
     }
-    last->owner = contend(last, &longer, t, stores[0]);
+    last->owner = contend(last, &longer, t, duels[0].store);
     until = simba_loop_now_ms() + MERCY_MS;
     while (atomic_load(&last->owner->acquired) == 0 &&
            simba_loop_now_ms() < until) {
         tck_sleep_until(simba_loop_now_ms() + 1);
     }
-    grant_late(t, &duels[SLOW], stores[SLOW]);
+    grant_late(t, &duels[SLOW], duels[SLOW].store);
     for (int i = DUELS; i >= 0; i--) {
         duels[i].rival = contend(&duels[i], &t->short_lease, t, direct);
+    }
+}
+
+/* What the owner says and undoes late does nothing to who was granted. */
+static void expect_left_alone(struct tck *t, struct duel *duels)
+{
+    bool was_granted[DUELS];
+
+    for (int i = 0; i < DUELS; i++) {
+        was_granted[i] = simba_service_is_owner(duels[i].rival->service);
+        tck_await_answer(t, duels[i].store);
+    }
+    tck_proxy_await_quiet(duels[DUELS - 1].proxy);
+    for (int i = 0; i < DUELS; i++) {
+        struct tck_contender *reader = tck_contender(t, duels[i].store);
+
+        tck_at(reader, duels[i].mutex);
+        tck_read(reader);
+        if (was_granted[i] && simba_service_is_owner(duels[i].rival->service) &&
+            strcmp(reader->reply.owner.id, duels[i].rival->id) != 0) {
+            tck_fail(t, TCK_HERE,
+                     "%s: the one who was granted lost it to the owner that "
+                     "was cut off",
+                     duels[i].what);
+        }
+        if (was_granted[i] && atomic_load(&duels[i].rival->released) > 0) {
+            tck_too_slow(t, TCK_HERE);
+        }
     }
 }
 
@@ -162,6 +191,9 @@ static void owner_cut_off_answers_no_in_time(struct tck *t)
     for (int i = 0; i < DUELS; i++) {
         tck_proxy_delay(duels[i].proxy, 0);
         tck_proxy_set(duels[i].proxy, TCK_FAIR);
+    }
+    expect_left_alone(t, duels);
+    for (int i = 0; i < DUELS; i++) {
         tck_close(duels[i].rival);
     }
     for (int i = 0; i < DUELS; i++) { /* they contend again */
@@ -181,7 +213,7 @@ struct wait {
     struct tck_witness *w;
 };
 
-static struct wait wait_through(struct tck *t, int64_t delay_ms)
+static struct wait wait_through(struct tck *t)
 {
     struct wait wait = {.proxy = tck_proxy(t)};
 
@@ -189,10 +221,6 @@ static struct wait wait_through(struct tck *t, int64_t delay_ms)
     wait.a = tck_stranger(t);
     wait.w = tck_witness(t);
     EXPECT_GRANTED(wait.a);
-    if (delay_ms > 0) { /* so there is a session, and a connection */
-        EXPECT(t, !tck_try(tck_contender(t, wait.store))->mine);
-        tck_proxy_delay(wait.proxy, delay_ms);
-    }
     tck_contend(wait.w, wait.store);
     AWAIT(t, tck_count_line(wait.a) == 1);
     return wait;
@@ -201,7 +229,7 @@ static struct wait wait_through(struct tck *t, int64_t delay_ms)
 /* And it has kept its position. */
 static void waiter_is_woken_after_a_reconnection(struct tck *t)
 {
-    struct wait wait = wait_through(t, 0);
+    struct wait wait = wait_through(t);
     struct tck_contender *behind = tck_stranger(t);
 
     EXPECT_QUEUED(behind);
@@ -218,7 +246,7 @@ static void waiter_is_woken_after_a_reconnection(struct tck *t)
 /* What was told meanwhile has reached nobody. */
 static void release_in_an_outage_is_heard_of(struct tck *t)
 {
-    struct wait wait = wait_through(t, 0);
+    struct wait wait = wait_through(t);
 
     tck_proxy_await_quiet(wait.proxy);
     tck_proxy_set(wait.proxy, TCK_CUT);
@@ -228,15 +256,104 @@ static void release_in_an_outage_is_heard_of(struct tck *t)
     AWAIT(t, atomic_load(&wait.w->acquired) == 1);
 }
 
-/* The position is there, and its reply is still on the way: whoever is refused
- * must be able to hear before. */
+enum { MOMENTS = 10 };
+
+struct moment {
+    struct tck_contender *a; /* owns the mutex */
+    struct tck_witness *w;
+    char mutex[64];
+    int64_t at_ms; /* it releases then; 0: the other does not wait yet */
+    bool is_over;
+};
+
+/* False: it is over. */
+static bool pass(struct moment *moment, int number)
+{
+    if (moment->at_ms == 0 && tck_count_line(moment->a) == 1) {
+        moment->at_ms = simba_loop_now_ms() + number * DELAY_MS / 2;
+    }
+    if (!moment->is_over && moment->at_ms != 0 &&
+        simba_loop_now_ms() >= moment->at_ms) {
+        tck_release(moment->a);
+        moment->is_over = true;
+    }
+    return !moment->is_over;
+}
+
+static struct moment *make_moments(struct tck *t)
+{
+    struct moment *moments = tck_alloc(t, MOMENTS * sizeof *moments);
+    simba_store *direct = tck_store(t);
+
+    for (int i = 0; i < MOMENTS; i++) {
+        struct moment *m = &moments[i];
+
+        snprintf(m->mutex, sizeof m->mutex, "%s %d", t->mutex, i);
+        m->a = tck_contender(t, direct);
+        tck_at(m->a, m->mutex);
+        EXPECT_GRANTED(m->a);
+        m->w = tck_witness(t);
+        m->w->contender.mutex = m->mutex;
+    }
+    return moments;
+}
+
+static void release_each(struct tck *t, struct moment *moments)
+{
+    int64_t until = tck_patience(t);
+    bool is_open = true;
+
+    while (is_open) {
+        is_open = false;
+        for (int i = 0; i < MOMENTS; i++) {
+            is_open |= pass(&moments[i], i);
+        }
+        tck_pause(t, until, TCK_HERE, "a position in the queue");
+    }
+    for (int i = 0; i < MOMENTS; i++) {
+        AWAIT(t, atomic_load(&moments[i].w->acquired) == 1);
+    }
+}
+
+/* Replies take so long that there is a moment between any two things that a
+ * store does until the refusal is told: to join, to look, to watch. Whoever is
+ * refused must be able to hear before. */
 static void release_before_the_refusal_is_heard_of(struct tck *t)
 {
-    struct wait wait = wait_through(t, DELAY_MS);
+    struct tck_proxy *proxy = tck_proxy(t);
+    simba_store *store = tck_store_through(t, proxy);
+    struct moment *moments = make_moments(t);
 
-    tck_release(wait.a);
-    AWAIT(t, atomic_load(&wait.w->acquired) == 1);
-    tck_proxy_delay(wait.proxy, 0);
+    tck_await_answer(t, store);
+    tck_proxy_delay(proxy, DELAY_MS);
+    for (int i = 0; i < MOMENTS; i++) {
+        tck_contend(moments[i].w, store);
+    }
+    release_each(t, moments);
+    tck_proxy_delay(proxy, 0);
+}
+
+/* Nor is there such a moment when the connection is made again. */
+static void release_at_a_reconnection_is_heard_of(struct tck *t)
+{
+    struct tck_proxy *proxy = tck_proxy(t);
+    simba_store *store = tck_store_through(t, proxy);
+    struct moment *moments = make_moments(t);
+    int64_t now_ms;
+
+    for (int i = 0; i < MOMENTS; i++) {
+        tck_contend(moments[i].w, store);
+        AWAIT(t, tck_count_line(moments[i].a) == 1);
+    }
+    tck_proxy_await_quiet(proxy);
+    tck_proxy_delay(proxy, DELAY_MS);
+    tck_proxy_cut(proxy);
+    now_ms = simba_loop_now_ms();
+    for (int i = 0; i < MOMENTS; i++) {
+        moments[i].at_ms = now_ms + (i + 1) * DELAY_MS / 2;
+    }
+    release_each(t, moments);
+    tck_proxy_delay(proxy, 0);
 }
 
 /* What it hears after the connection was cut is what it heard before: the
@@ -369,9 +486,8 @@ static void server_that_comes_later_is_found(struct tck *t)
 static const struct tck_case cases[] = {
     {"network.owner_cut_off_answers_no_in_time",
      "An owner whose way to the servers is stalled, cut, half open, one-way or "
-     "slow answers no before another is granted, which is then; when it is "
-     "fair "
-     "again it contends again (S1).",
+     "slow answers no before another is granted, which is then and stays so; "
+     "when it is fair again it contends again (S1, S5).",
      owner_cut_off_answers_no_in_time, TCK_NETWORK | TCK_LAPSES},
     {"network.short_cut_costs_no_tenure",
      "A connection that is made again leaves the tenure as it was.",
@@ -386,9 +502,12 @@ static const struct tck_case cases[] = {
      "there again (S10).",
      release_in_an_outage_is_heard_of, TCK_NETWORK | TCK_PUSH},
     {"network.release_before_the_refusal_is_heard_of",
-     "A release right after a position was taken wakes its contender, also if "
-     "the refusal is still on the way (S10).",
+     "A release at any moment after a position was taken wakes its contender, "
+     "also if the refusal is still on the way (S10).",
      release_before_the_refusal_is_heard_of, TCK_NETWORK | TCK_PUSH},
+    {"network.release_at_a_reconnection_is_heard_of",
+     "So does one at any moment around a reconnection (S10).",
+     release_at_a_reconnection_is_heard_of, TCK_NETWORK | TCK_PUSH},
     {"network.observer_sees_on_after_a_reconnection",
      "An observer sees who owns the mutex also over a connection that was made "
      "again.",
