@@ -180,36 +180,80 @@ static void lost_reply_is_unknown(struct tck *t)
 
 /* --- requests that arrive late ------------------------------------------- */
 
-/* Its acquire overtakes nothing: it was undone before it arrived, over another
- * connection. */
-static void late_acquire_stays_undone(struct tck *t)
+enum { TAKES, JOINS, RENEWS, RELEASES, LATE };
+
+static const struct {
+    const char *what;
+    enum simba_request_kind kind;
+} late[LATE] = {{"an acquire that is late", SIMBA_ACQUIRE},
+                {"a join that is late", SIMBA_ACQUIRE},
+                {"a renewal that is late", SIMBA_RENEW},
+                {"a release that is late", SIMBA_RELEASE}};
+
+/* What is asked of a mutex each is kept back, and the connection is cut. */
+static struct lost *keep_back(struct tck *t, struct tck_contender *a)
 {
-    struct lost *lost = tck_alloc(t, sizeof *lost);
-    struct tck_contender *b = tck_stranger(t);
-    struct tck_contender *p;
+    struct lost *lost = tck_alloc(t, LATE * sizeof *lost);
+    struct tck_proxy *proxy = tck_proxy(t);
+    simba_store *store = tck_store_through(t, proxy);
+
+    for (int i = 0; i < LATE; i++) {
+        struct tck_contender *p = tck_contender(t, store);
+
+        lost[i].proxy = proxy;
+        lost[i].what = late[i].what;
+        lost[i].contender = p;
+        tck_at(p, i == JOINS ? a->mutex : p->id); /* one of its own */
+        if (i >= RENEWS) {
+            EXPECT_GRANTED(p);
+        }
+    }
+    tck_proxy_await_quiet(proxy);
+    tck_proxy_set(proxy, TCK_NO_REQUESTS);
+    for (int i = 0; i < LATE; i++) {
+        start(t, &lost[i], late[i].kind, i == JOINS);
+    }
+    tck_sleep_until(simba_loop_now_ms() + LOST_MS / 4);
+    tck_proxy_keep_back(proxy);
+    for (int i = 0; i < LATE; i++) {
+        finish(t, &lost[i]);
+    }
+    tck_await_answer(t, store);
+    return lost;
+}
+
+/* Over another connection what was lost is undone or done again before it
+ * arrives, and others have come: it is of no effect then. */
+static void late_requests_have_no_effect(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *next = tck_contender(t, a->store);
+    struct tck_contender *free = tck_contender(t, a->store);
+    struct lost *lost;
     int64_t until;
 
-    lost->proxy = tck_proxy(t);
-    lost->what = "an acquire that is late";
-    lost->contender = p = tck_contender(t, tck_store_through(t, lost->proxy));
-    EXPECT_GRANTED(p); /* so there is a session, and a connection */
-    tck_release(p);
-    tck_begin_anew(p);
-    tck_proxy_await_quiet(lost->proxy);
-    tck_proxy_set(lost->proxy, TCK_NO_REQUESTS);
-    start(t, lost, SIMBA_ACQUIRE, false);
-    tck_sleep_until(simba_loop_now_ms() + LOST_MS / 4);
-    tck_proxy_keep_back(lost->proxy);
-    finish(t, lost);
-    tck_await_answer(t, p->store);
-    tck_undo(p, tck_lease_ms(&p->times));
-    tck_proxy_let_go(lost->proxy);
+    EXPECT_GRANTED(a);
+    lost = keep_back(t, a);
+    tck_undo(lost[TAKES].contender, tck_lease_ms(&a->times));
+    tck_undo(lost[JOINS].contender, tck_lease_ms(&a->times));
+    tck_release(lost[RENEWS].contender);
+    tck_release(lost[RELEASES].contender);
+    tck_begin_anew(lost[RELEASES].contender);
+    EXPECT_GRANTED(lost[RELEASES].contender);
+    tck_at(next, lost[RENEWS].contender->mutex);
+    EXPECT_GRANTED(next);
+    tck_at(free, lost[TAKES].contender->mutex);
+    tck_proxy_let_go(lost[0].proxy);
     for (until = simba_loop_now_ms() + LOST_MS / 4;
          simba_loop_now_ms() < until;) {
-        EXPECT_FREE(b);
+        EXPECT_FREE(free);
+        EXPECT_NUMBER(t, tck_count_line(a), 0);
+        EXPECT_OWNS(next);
+        EXPECT_OWNS(lost[RELEASES].contender);
         tck_sleep_until(simba_loop_now_ms() + 5);
     }
-    EXPECT_GRANTED(b);
+    EXPECT(t, tck_renew(lost[RELEASES].contender)->mine);
+    EXPECT_GRANTED(free);
 }
 
 /* --- nothing gets through ------------------------------------------------ */
@@ -318,10 +362,10 @@ static const struct tck_case cases[] = {
      "An acquire that took effect and whose reply was lost is unknown, never "
      "failed; asked again, it has one tenure or one position (S8).",
      lost_reply_is_unknown, TCK_NETWORK},
-    {"network.late_acquire_stays_undone",
-     "An acquire that was undone, and arrives after that over another "
-     "connection, takes nothing (S8).",
-     late_acquire_stays_undone, TCK_NETWORK},
+    {"network.late_requests_have_no_effect",
+     "What was undone or done again over another connection, and arrives after "
+     "that, takes, keeps and frees nothing (S5, S8).",
+     late_requests_have_no_effect, TCK_NETWORK},
     {"network.silence_is_no_answer",
      "While nothing reaches the servers nobody is told yes, done or who owns "
      "it, and every request is completed soon after its deadline (S1, S8).",

@@ -101,7 +101,7 @@ enum { PATIENCE_MS = 3000 };
     X(no_wake_when_back, "network.release_in_an_outage_is_heard_of")           \
     X(watch_after_refusal, "network.release_before_the_refusal_is_heard_of")   \
     X(deaf, "wake_ups.release_is_not_waited_out")                              \
-    X(tombstone_ignored, "network.late_acquire_stays_undone")                  \
+    X(tombstone_ignored, "network.late_requests_have_no_effect")               \
     X(second_key_in_doubt, "network.lost_reply_is_unknown")                    \
     X(late_reply_for_the_next, "network.lost_reply_is_unknown")                \
     X(release_unanswered, "network.silence_is_no_answer")                      \
