@@ -16,16 +16,14 @@ enum { ROOM = 300, APART_MS = 300 };
 
 struct handle;
 static int broken_serve(const struct handle *h,
-                        const char *value,
-                        size_t size,
                         const simba_value_host *given,
                         simba_request *request,
                         simba_value_change *change,
                         simba_error *error);
 
 #define simba_module shelf_module
-#define simba_value_serve(value, size, host, request, change, error)           \
-    broken_serve(h, value, size, host, request, change, error)
+#define simba_value_serve(host, request, change, error)                        \
+    broken_serve(h, host, request, change, error)
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "../../examples/backend/simba-shelf.c"
 #undef simba_module
@@ -56,10 +54,7 @@ static void write_blindly(const struct handle *h,
     change->bytes = NULL;
 }
 
-// NOLINTNEXTLINE(readability-function-size): the kit's parameters
 static int broken_serve(const struct handle *h,
-                        const char *value,
-                        size_t size,
                         const simba_value_host *given,
                         simba_request *request,
                         simba_value_change *change,
@@ -76,7 +71,7 @@ static int broken_serve(const struct handle *h,
     } else if (strcmp(fault, "one_number_for_all") == 0) {
         host.connection = 1;
     }
-    rc = simba_value_serve(value, size, &host, request, change, error);
+    rc = simba_value_serve(&host, request, change, error);
     if (rc != SIMBA_OK || change->bytes == NULL) {
         return rc;
     }
