@@ -481,14 +481,13 @@ static void end_proxy(void *what)
 /* NULL: there is nothing that it could stand before. */
 static struct tck_proxy *open_proxy(const struct tck *t)
 {
-    const char *url = t->url != NULL ? t->url : secure_getenv("SIMBA_STORE");
     struct tck_proxy *proxy = calloc(1, sizeof *proxy);
 
     if (proxy == NULL) {
         return NULL;
     }
     proxy->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    proxy->is_running = take_url(proxy, url) &&
+    proxy->is_running = take_url(proxy, t->url) &&
                         pthread_create(&proxy->thread, NULL, run, proxy) == 0;
     if (!proxy->is_running) {
         end_proxy(proxy);

@@ -4,6 +4,7 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -261,6 +262,15 @@ static int take_options(struct run *run,
     return SIMBA_OK;
 }
 
+/* `simba` hands its --store on as the variable. What is no URL is the name of a
+ * store in a config file. */
+static const char *url_of(const char *store)
+{
+    const char *url = store != NULL ? store : secure_getenv("SIMBA_STORE");
+
+    return url != NULL && strchr(url, ':') != NULL ? url : store;
+}
+
 int simba_tck_run(const simba_tck_options *given,
                   simba_tck_summary *summary,
                   simba_error *error)
@@ -282,7 +292,7 @@ int simba_tck_run(const simba_tck_options *given,
                    : rc;
     }
     summary->seed = run.options.seed;
-    run.t.url = run.options.store;
+    run.t.url = url_of(run.options.store);
     run.t.is_faulty = run.options.is_faulty;
     run.t.patience_ms = run.options.patience_ms;
     run.t.random = run.options.seed;

@@ -48,6 +48,10 @@ run 'names.case*' --store memory:x
 expect_code 0 && [ "$(tail -n 1 "$dir/out")" = '1 passed, 0 failed' ]
 report $? 'a pattern chooses tests'
 
+run 'wake_ups.all_*' --store memory:x
+expect_code 0 && [ "$(tail -n 1 "$dir/out")" = '2 passed, 0 failed' ]
+report $? 'what needs the URL of the store is not skipped'
+
 run --json 'names.[cs]*' --store memory:x
 expect_code 0 && [ "$(grep -c '^{"name":"names\.[^"]*","result":"passed","ms":[0-9]*,"message":""}$' "$dir/out")" = 4 ] &&
     tail -n 1 "$dir/out" |
