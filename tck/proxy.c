@@ -538,12 +538,12 @@ struct tck_proxy *tck_proxy(struct tck *t)
 {
     struct tck_proxy *proxy = open_proxy(t);
 
-    if (proxy == NULL) {
-        tck_fail(t, TCK_HERE, "no proxy: %s", strerror(errno));
+    if (proxy != NULL) {
+        proxy->t = t;
+        tck_later(t, end_proxy, proxy);
+        return proxy;
     }
-    proxy->t = t;
-    tck_later(t, end_proxy, proxy);
-    return proxy;
+    tck_fail(t, TCK_HERE, "no proxy: %s", strerror(errno));
 }
 
 simba_store *tck_store_through(struct tck *t, struct tck_proxy *proxy)

@@ -259,6 +259,11 @@ static void ask_alone(simba_session_store *store, simba_request *request)
     submit(ask, store, request->deadline_ms);
 }
 
+static const simba_connection_config hooks = {.size = sizeof hooks,
+                                              .connected = connected,
+                                              .received = received,
+                                              .has_pushes = true};
+
 static const simba_session_ops session_ops = {
     .size = sizeof session_ops,
     .store_size = sizeof(struct store),
@@ -266,6 +271,8 @@ static const simba_session_ops session_ops = {
     .mutex_size = sizeof(simba_session_mutex),
     .name = "rank",
     .url = "rank://host:7265",
+    .table = &simba_module,
+    .connection = &hooks,
     .put = put,
     .look = look,
     .remove = remove_key,
@@ -280,13 +287,7 @@ static int open_rank(const simba_backend_config *config,
                      simba_backend **backend,
                      simba_error *error)
 {
-    simba_connection_config with = {.size = sizeof with,
-                                    .connected = connected,
-                                    .received = received,
-                                    .has_pushes = true};
-
-    return simba_session_open(config, &simba_module, &session_ops, &with,
-                              backend, error);
+    return simba_session_open(config, &session_ops, backend, error);
 }
 
 const simba_backend_ops simba_module = {

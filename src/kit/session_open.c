@@ -87,7 +87,6 @@ simba_owner simba_session_owner(const char *id,
 
 static int connect(simba_session_store *self,
                    const simba_backend_config *config,
-                   const simba_connection_config *given,
                    simba_error *error)
 {
     static const struct simba__parameter none[] = {{0}};
@@ -95,13 +94,14 @@ static int connect(simba_session_store *self,
                                    .example = self->ops->url,
                                    .parameters = none,
                                    .is_networked = true};
-    simba_connection_config with = *given;
+    simba_connection_config with = *self->ops->connection;
     struct simba__url url;
     int rc = simba__url_read(&url, &form, config->rest, error);
 
     for (size_t i = 0; i < url.host_count; i++) {
         if (url.hosts[i].port == 0) {
-            url.hosts[i].port = atoi(strrchr(form.example, ':') + 1);
+            url.hosts[i].port =
+                (int)strtol(strrchr(form.example, ':') + 1, NULL, 10);
         }
     }
     with.store = form.store;
@@ -109,7 +109,7 @@ static int connect(simba_session_store *self,
     with.log = config->log;
     with.log_user = config->log_user;
     with.self = self;
-    with.ready = given->ready == NULL ? on_ready : given->ready;
+    with.ready = with.ready == NULL ? on_ready : with.ready;
     with.hosts = url.hosts;
     with.host_count = url.host_count;
     if (rc == SIMBA_OK && url.host_count == 0) {
@@ -125,9 +125,7 @@ static int connect(simba_session_store *self,
 }
 
 int simba_session_open(const simba_backend_config *config,
-                       const simba_backend_ops *table,
                        const simba_session_ops *given,
-                       const simba_connection_config *with,
                        simba_backend **backend,
                        simba_error *error)
 {
@@ -147,10 +145,10 @@ int simba_session_open(const simba_backend_config *config,
     ops->unready = ops->unready == NULL ? unready : ops->unready;
     ops->lease_ms = ops->lease_ms == NULL ? lease_ms : ops->lease_ms;
     self->ops = ops;
-    self->base = (simba_backend){table, config->loop};
+    self->base = (simba_backend){ops->table, config->loop};
     self->first_ms = FIRST_MS;
     self->pinging.fire = on_ping;
-    rc = connect(self, config, with, error);
+    rc = connect(self, config, error);
     if (rc == SIMBA_OK) {
         *backend = &self->base;
     } else {

@@ -243,11 +243,8 @@ static int open_broken(const simba_backend_config *config,
 {
     static char chosen[64];
     static simba_backend_ops table;
+    static simba_connection_config with;
     simba_session_ops ops = session_ops;
-    simba_connection_config with = {.size = sizeof with,
-                                    .connected = mind_descriptors,
-                                    .received = received,
-                                    .has_pushes = true};
     int rc;
 
     snprintf(chosen, sizeof chosen, "%s", strrchr(config->rest, '/') + 1);
@@ -261,10 +258,14 @@ static int open_broken(const simba_backend_config *config,
     ops.renew = is("renews_from_memory") ? renew_from_memory : ops.renew;
     ops.admin = is("reads_nothing") ? read_nothing : ops.admin;
     ops.close_session = is("session_left") ? NULL : ops.close_session;
+    with = hooks;
+    with.connected = mind_descriptors;
     with.ready = is("no_wake_when_back") ? ready_and_silent : NULL;
     table = simba_module;
     table.forked = is("no_forked") ? NULL : table.forked;
-    rc = simba_session_open(config, &table, &ops, &with, backend, error);
+    ops.table = &table;
+    ops.connection = &with;
+    rc = simba_session_open(config, &ops, backend, error);
     if (rc == SIMBA_OK && is("polls")) {
         ((simba_session_store *)*backend)->pinging.fire = poll_all;
     }

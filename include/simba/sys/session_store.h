@@ -201,7 +201,11 @@ typedef struct simba_session_ops {
     void (*close_session)(simba_session_store *self, simba_request *request);
 
     /* For simba_session_open(). */
-    uint32_t store_size; /**< of the author's struct */
+    uint32_t store_size;            /**< of the author's struct */
+    const simba_backend_ops *table; /**< the author's */
+    /** The hooks of the connection, whose `self` is the store, and how it is
+     * made; what is of the URL and of the loop is filled in. */
+    const simba_connection_config *connection;
     /** An example of its URLs, with the port that is meant where none is named:
      * "rank://host:7265". */
     const char *url;
@@ -244,14 +248,11 @@ struct simba_session_store {
  * hosts are those of the URL, and it is ready when its connection is; then all
  * who wait ask, and so watch again. The functions below are for the same table.
  *
- * @param ops   what it leaves out of what has a star is filled in
- * @param with  the hooks of the connection: their `self` is the store
+ * @param ops  what it leaves out of what has a star is filled in
  */
 SIMBA_API SIMBA_MUST_USE int simba_session_open(
     const simba_backend_config *config,
-    const simba_backend_ops *table,
     const simba_session_ops *ops,
-    const simba_connection_config *with,
     simba_backend **backend,
     simba_error *error);
 SIMBA_API void simba_session_detach(simba_backend *self);
