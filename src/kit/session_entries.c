@@ -204,18 +204,22 @@ void simba__session_forget(simba_entry *entry)
     simba_entry_drop(entry);
 }
 
+static bool is_queued(const simba_entry *entry)
+{
+    return entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving &&
+           !entry->was_granted && entry->position != 0;
+}
+
 bool simba__session_is_waiting(const simba_entry *entry)
 {
-    return entry->state == SIMBA_KEY_PRESENT && !entry->is_unwatched &&
-           !entry->is_leaving && !entry->was_granted && entry->position != 0;
+    return is_queued(entry) && !entry->is_unwatched;
 }
 
 bool simba__session_is_behind_ours(const simba_entry *entry)
 {
     const simba_entry *e = entry->mutex->entries;
 
-    while (e != NULL &&
-           !(simba__session_is_waiting(e) && e->position < entry->position)) {
+    while (e != NULL && !(is_queued(e) && e->position < entry->position)) {
         e = e->next;
     }
     return e != NULL;

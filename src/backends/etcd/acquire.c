@@ -28,6 +28,7 @@
 enum {
     ROUNDS_MOST = 24, /* transactions for one step */
     REMOVE_MS = 5000, /* of a removal that nobody asked for */
+    LONG = 64,        /* queues are not counted each time */
     NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
     NO_SPACE = 8,     /* and for a quota that is full */
 };
@@ -336,16 +337,20 @@ static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
 static void note_joined(entry_t *e)
 {
     const simba__etcd_kv *w = &simba__etcd_got_of(&e->txn, 'w')->kv;
-    int64_t ahead = simba__etcd_got_of(&e->txn, 'N')->count;
+    const simba__etcd_got *counted = simba__etcd_got_of(&e->txn, 'N');
+    int64_t *ahead = &mutex_of(e)->ahead;
     struct simba__etcd_owner last = simba__etcd_owner_read(w);
     simba__etcd_kv before = {
         .create = w->mod, .mod = w->mod, .value = w->value};
 
+    *ahead = counted != NULL  ? counted->count
+             : !last.is_there ? 0
+                              : *ahead - *ahead / 16;
     e->txn.create = e->txn.revision;
-    e->has_order = ahead == 0 || (last.is_there && !last.is_unreadable);
-    e->base.is_head = ahead == 0;
-    e->is_second = ahead == 1 && e->has_order;
-    if (ahead > 0 && e->has_order) {
+    e->has_order = *ahead == 0 || (last.is_there && !last.is_unreadable);
+    e->base.is_head = *ahead == 0;
+    e->is_second = *ahead == 1 && e->has_order;
+    if (*ahead > 0 && e->has_order) {
         set_before(e, last.id, &before);
     }
 }
@@ -562,7 +567,8 @@ static void write_join(entry_t *e)
     e->txn.number = e->base.number;
     simba__etcd_if(&e->txn, 'q', CREATE, 0, NULL);
     if_alive(e);
-    simba__etcd_get(&e->txn, THEN, "wN"); /* before they change */
+    simba__etcd_get(&e->txn, THEN, /* before they change */
+                    mutex_of(e)->ahead > LONG ? "w" : "wN");
     memcpy(waiter.id, e->base.id, sizeof waiter.id);
     simba__etcd_put(&e->txn, THEN, 'q', simba__etcd_owner_write(&waiter));
     snprintf(waiter.id, sizeof waiter.id, "%" PRIx64 "-%u",

@@ -185,6 +185,7 @@ void simba__etcd_watches_lost(struct simba__etcd *self);
 struct simba__etcd_mutex {
     simba_session_mutex base;
     simba_sighting sighting;
+    int64_t ahead; /* waiters that the last one found there, or fewer */
     struct simba__etcd_watch watch; /* for observers */
     uint64_t observed_token;        /* of the last owner they were told of */
 };
