@@ -48,7 +48,7 @@ bool simba_sighting_read(simba_sighting *sighting,
     char copy[SIMBA_SIGHTING_TEXT] = "";
     int64_t owner, beat, since_ms;
 
-    if (length < sizeof copy) {
+    if (length > 0 && length < sizeof copy) {
         memcpy(copy, text, length);
     }
     if (sscanf(copy, "%18" SCNd64 " %18" SCNd64 " %18" SCNd64, &owner, &beat,

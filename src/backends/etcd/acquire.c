@@ -337,15 +337,13 @@ static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
 static void note_joined(entry_t *e)
 {
     const simba__etcd_kv *w = &simba__etcd_got_of(&e->txn, 'w')->kv;
-    const simba__etcd_got *counted = simba__etcd_got_of(&e->txn, 'N');
+    int64_t count = simba__etcd_got_of(&e->txn, 'N')->count;
     int64_t *ahead = &mutex_of(e)->ahead;
     struct simba__etcd_owner last = simba__etcd_owner_read(w);
     simba__etcd_kv before = {
         .create = w->mod, .mod = w->mod, .value = w->value};
 
-    *ahead = counted != NULL  ? counted->count
-             : !last.is_there ? 0
-                              : *ahead - *ahead / 16;
+    *ahead = count >= 0 ? count : last.is_there ? *ahead - *ahead / 16 : 0;
     e->txn.create = e->txn.revision;
     e->has_order = *ahead == 0 || (last.is_there && !last.is_unreadable);
     e->base.is_head = *ahead == 0;
@@ -717,7 +715,7 @@ static void go_on(entry_t *e, enum action action)
                         "etcd: the mutex changes faster than it can be asked");
         fail(e, &error);
     } else {
-        e->sent = action;
+        e->sent = (int)action;
         e->sent_ms = simba_loop_now_ms();
         e->txn.self = store_of(e);
         e->txn.mutex = simba_session_mutex_name(e->base.mutex);

@@ -69,9 +69,8 @@ static struct simba__etcd_owner owner_of(struct admin *admin)
 static void take_read(struct admin *admin)
 {
     simba_reply *reply = &admin->request->reply;
-    const simba__etcd_got *queue = simba__etcd_got_of(&admin->txn, 'Q');
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'Q')->all;
     struct simba__etcd_owner owner = owner_of(admin);
-    simba__pb_bytes all = queue == NULL ? (simba__pb_bytes){0} : queue->all;
     simba__etcd_kv kv;
 
     reply->owner = simba__etcd_owner_told(&owner);
@@ -112,8 +111,10 @@ static bool read_name(const simba__etcd_kv *kv, size_t skip, struct listed *to)
     while (end < kv->key.length && kv->key.at[end] != '/') {
         end++;
     }
-    simba__text_add(&name, kv->key.at + skip, end - skip);
-    return !name.is_failed && simba__text_unescape(to->name) &&
+    if (end > skip) {
+        simba__text_add(&name, kv->key.at + skip, end - skip);
+    }
+    return end > skip && !name.is_failed && simba__text_unescape(to->name) &&
            simba__name_check_mutex(to->name, strlen(to->name)) ==
                SIMBA__NAME_FINE;
 }
@@ -129,15 +130,13 @@ static void take_list(struct admin *admin)
 {
     const simba__etcd_got *got = admin->txn.got; /* owners, waiters */
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2, count = 0;
-    struct listed *all =
-        calloc((size_t)(got[0].count + got[1].count) + 1, sizeof *all);
+    struct listed *all = calloc(got[0].here + got[1].here + 1, sizeof *all);
     simba__etcd_kv kv;
 
     for (int i = 0; all != NULL && i < 2; i++) {
         simba__pb_bytes rest = got[i].all;
 
-        for (int64_t n = 0; n < got[i].count && simba__etcd_next_kv(&rest, &kv);
-             n++) {
+        while (simba__etcd_next_kv(&rest, &kv)) {
             struct simba__etcd_owner owner = simba__etcd_owner_read(&kv);
 
             all[count].waiting = i;

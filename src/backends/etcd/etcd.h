@@ -73,6 +73,7 @@ int64_t simba__etcd_wall_us(void);
 typedef struct simba__etcd_got {
     simba__etcd_kv kv; /* the first */
     simba__pb_bytes all;
+    size_t here;   /* how many these are */
     int64_t count; /* of the range, beyond any limit too */
 } simba__etcd_got;
 
@@ -145,8 +146,9 @@ void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters);
 void simba__etcd_submit(simba__etcd_txn *txn,
                         const simba_request *request,
                         int64_t otherwise_ms);
-/** What the reply has of a letter; NULL: it was not asked for. */
-simba__etcd_got *simba__etcd_got_of(simba__etcd_txn *txn, char letter);
+/** What the reply has of a letter; its count is -1 if nothing was told. */
+const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
+                                          char letter);
 /** The next that was got, of the reply; the next key of what was got; false:
  * there is none. */
 bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got);

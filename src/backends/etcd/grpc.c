@@ -284,8 +284,8 @@ static int on_header(nghttp2_session *session,
  * never be one. */
 static int next_message(struct simba__rpc *rpc, size_t *at)
 {
-    const unsigned char *prefix;
     size_t left = rpc->input.length - *at, length;
+    const unsigned char *prefix;
 
     if (left < PREFIX) {
         return 0;

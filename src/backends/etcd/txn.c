@@ -232,17 +232,20 @@ bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got)
     if (!fields.is_broken) {
         fields = simba__pb_read(all);
         got->count = fields.number[4];
+        got->here = fields.count[2];
     }
     return !fields.is_broken &&
            (fields.count[2] == 0 || simba__etcd_next_kv(&all, &got->kv));
 }
 
-simba__etcd_got *simba__etcd_got_of(simba__etcd_txn *txn, char letter)
+const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
+                                          char letter)
 {
+    static const simba__etcd_got none = {.count = -1};
     const char *asked = txn->asked[txn->is_done ? 0 : 1];
     const char *at = strchr(asked, letter);
 
-    return at == NULL ? NULL : &txn->got[at - asked];
+    return at == NULL ? &none : &txn->got[at - asked];
 }
 
 /* TxnResponse: 1 header, which has 3 the revision; 2 succeeded; 3 responses. */
