@@ -253,7 +253,7 @@ static void wait(entry_t *e)
     }
     if (settles(e)) {
         /* on_change() comes back to it */
-    } else if (wanted[SIMBA__ETCD_BEAT] && !e->is_sighted) {
+    } else if (e->base.is_head && e->owner.is_there && !e->is_sighted) {
         go_on(e, LOOK);
     } else {
         e->base.owner = simba__etcd_owner_told(&e->owner);
