@@ -6,7 +6,7 @@
 #
 # Runs inside with_etcd 3; FAULTS and SEED may be set. Prints TAP.
 set -u
-simba=$1 section=$2 faults=${FAULTS-8} seed=${SEED-$$}
+simba=$1 section=$2 faults=${FAULTS-4} seed=${SEED-$$}
 export SIMBA_STORE=$3
 RANDOM=$seed
 dir=$(mktemp -d)

@@ -190,7 +190,7 @@ TEST_AROUND(test_etcd__releases_when_the_quota_is_full,
     run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_true(told.finding_count > 0);
     sh("etcdctl del --prefix big; "
-       "etcdctl compact $(etcdctl get --prefix simba/t -w fields | "
+       "etcdctl compact --physical $(etcdctl get --prefix simba/t -w fields | "
        "sed -n 's/\"Revision\" : //p'); etcdctl defrag; etcdctl alarm disarm");
     await_mine(&b);
     release(&b);
