@@ -48,18 +48,18 @@ enum action {
     FAIL
 };
 
-typedef struct simba__etcd_entry entry_t;
+typedef simba__etcd_entry entry_t;
 
 static void go_on(entry_t *e, enum action action);
 
-static struct simba__etcd *store_of(const entry_t *e)
+static simba__etcd *store_of(const entry_t *e)
 {
     return SIMBA__ETCD(e->base.store);
 }
 
-static struct simba__etcd_mutex *mutex_of(const entry_t *e)
+static simba__etcd_mutex *mutex_of(const entry_t *e)
 {
-    return (struct simba__etcd_mutex *)e->base.mutex;
+    return (simba__etcd_mutex *)e->base.mutex;
 }
 
 static void wake(const entry_t *e)
@@ -68,7 +68,7 @@ static void wake(const entry_t *e)
                simba_session_mutex_name(e->base.mutex));
 }
 
-static bool is_mine(const entry_t *e, const struct simba__etcd_owner *owner)
+static bool is_mine(const entry_t *e, const simba__etcd_owner *owner)
 {
     return owner->is_there &&
            simba__attempt_equal(owner->attempt, e->base.attempt);
@@ -93,7 +93,7 @@ static void clear_waiter(entry_t *e)
 {
     clear_watches(e);
     e->txn.number = e->is_doubted ? e->txn.number : 0;
-    e->txn.create = e->before_create = e->free_ms = 0;
+    e->txn.create = e->before_create = e->ahead = e->free_ms = 0;
     e->txn.before[0] = '\0';
     e->has_order = e->is_second = e->base.is_head = false;
     e->base.position = 0;
@@ -143,8 +143,8 @@ static void fail(entry_t *e, const simba_error *error)
  * it missed is seen by the look that comes when the lease seems over. */
 static bool is_watching(const entry_t *e)
 {
-    const struct simba__etcd_watch *before = &e->watches[SIMBA__ETCD_BEFORE];
-    const struct simba__etcd_watch *owner = &e->watches[SIMBA__ETCD_OWNER];
+    const simba__etcd_watch *before = &e->watches[SIMBA__ETCD_BEFORE];
+    const simba__etcd_watch *owner = &e->watches[SIMBA__ETCD_OWNER];
 
     return (before->key == NULL || before->is_sure) &&
            (owner->key == NULL || owner->is_sure);
@@ -186,7 +186,7 @@ static void note_sighting(entry_t *e, int64_t beat)
 
 /* A watch that was set lets the entry go on, or if it was set again after a
  * gap, ask. */
-static void on_change(struct simba__etcd_watch *watch,
+static void on_change(simba__etcd_watch *watch,
                       const simba__etcd_kv *kv,
                       bool is_gone)
 {
@@ -230,7 +230,7 @@ static int64_t silent_in_ms(const entry_t *e)
 static void wait(entry_t *e)
 {
     static const char letters[] = {'p', 'o', 'S'};
-    bool is_near = e->base.is_head || e->is_second;
+    bool is_near = e->base.is_head || e->is_second || e->ahead == 1;
     const bool wanted[] = {[SIMBA__ETCD_BEFORE] = e->txn.before[0] != '\0',
                            [SIMBA__ETCD_OWNER] = is_near,
                            [SIMBA__ETCD_BEAT] = e->base.is_head &&
@@ -276,12 +276,15 @@ static void refuse(entry_t *e)
 
 /* --- what was seen ------------------------------------------------------- */
 
-static void set_before(entry_t *e, const char *name, const simba__etcd_kv *kv)
+static void set_before(entry_t *e,
+                       const char *name,
+                       const simba__etcd_owner *who,
+                       int64_t create)
 {
     snprintf(e->txn.before, sizeof e->txn.before, "%.31s", name);
-    e->before_create = kv->create;
+    e->before_create = create;
     e->before_gone = 0;
-    e->before_attempt = simba__etcd_owner_read(kv).attempt;
+    e->before_attempt = who->attempt;
 }
 
 /* Where we are, by the keys made up to ours, the newest first. */
@@ -290,6 +293,7 @@ static void note_order(entry_t *e, simba__pb_bytes all)
     size_t skip = strlen(simba__etcd_key(&e->txn, 'R'));
     simba__etcd_kv mine = {0}, before, first;
     char name[SIMBA__ETCD_WAITER] = "";
+    simba__etcd_owner who;
 
     (void)simba__etcd_next_kv(&all, &mine);
     e->is_vanished |= mine.create != e->txn.create;
@@ -300,7 +304,8 @@ static void note_order(entry_t *e, simba__pb_bytes all)
     if (!e->base.is_head && before.key.length > skip &&
         before.key.length - skip < sizeof name) {
         memcpy(name, before.key.at + skip, before.key.length - skip);
-        set_before(e, name, &before);
+        who = simba__etcd_owner_read(&before);
+        set_before(e, name, &who, before.create);
     }
 }
 
@@ -322,7 +327,7 @@ static void note_before_gone(entry_t *e)
 /* Our own key in the queue; after a lost reply we may not know of it. */
 static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
 {
-    struct simba__etcd_owner who = simba__etcd_owner_read(kv);
+    simba__etcd_owner who = simba__etcd_owner_read(kv);
 
     if (e->txn.create != 0) {
         e->is_vanished = kv->create != e->txn.create;
@@ -333,23 +338,22 @@ static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
     }
 }
 
-/* We are the last: w tells who was it before. */
+/* We are the last: w tells who was it before, and may have left since. */
 static void note_joined(entry_t *e)
 {
     const simba__etcd_kv *w = &simba__etcd_got_of(&e->txn, 'w')->kv;
     int64_t count = simba__etcd_got_of(&e->txn, 'N')->count;
     int64_t *ahead = &mutex_of(e)->ahead;
-    struct simba__etcd_owner last = simba__etcd_owner_read(w);
-    simba__etcd_kv before = {
-        .create = w->mod, .mod = w->mod, .value = w->value};
+    simba__etcd_owner last = simba__etcd_owner_read(w);
 
     *ahead = count >= 0 ? count : last.is_there ? *ahead - *ahead / 16 : 0;
+    e->ahead = *ahead;
     e->txn.create = e->txn.revision;
-    e->has_order = *ahead == 0 || (last.is_there && !last.is_unreadable);
-    e->base.is_head = *ahead == 0;
-    e->is_second = *ahead == 1 && e->has_order;
-    if (*ahead > 0 && e->has_order) {
-        set_before(e, last.id, &before);
+    e->base.is_head = e->ahead == 0;
+    e->has_order = e->base.is_head;
+    if (!e->base.is_head && last.is_there && !last.is_unreadable) {
+        e->has_order = true;
+        set_before(e, last.id, &last, w->mod);
     }
 }
 
@@ -425,6 +429,8 @@ static bool note(entry_t *e)
         case 'p':
             if (kv->create != e->before_create) {
                 note_before_gone(e);
+            } else {
+                e->is_second |= e->ahead == 1;
             }
             break;
         case 'v':
@@ -497,20 +503,19 @@ static void if_alive(entry_t *e)
 static void write_grant(entry_t *e)
 {
     simba__etcd_txn *txn = &e->txn;
-    const struct simba__etcd_owner *seen = &e->owner;
+    const simba__etcd_owner *seen = &e->owner;
     uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
     uint64_t now_us = (uint64_t)simba__etcd_wall_us();
     bool is_queued = txn->create != 0;
     char token[24];
 
     above = above > e->last_token ? above : e->last_token;
-    e->mine =
-        (struct simba__etcd_owner){.is_there = true,
-                                   .attempt = e->base.attempt,
-                                   .token = now_us > above ? now_us : above + 1,
-                                   .session = (uint64_t)store_of(e)->lease,
-                                   .lease_ms = e->base.lease_ms,
-                                   .acquired_at_ms = (int64_t)now_us / 1000};
+    e->mine = (simba__etcd_owner){.is_there = true,
+                                  .attempt = e->base.attempt,
+                                  .token = now_us > above ? now_us : above + 1,
+                                  .session = (uint64_t)store_of(e)->lease,
+                                  .lease_ms = e->base.lease_ms,
+                                  .acquired_at_ms = (int64_t)now_us / 1000};
     memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
     e->base.token = e->mine.token; /* should the reply be lost */
     snprintf(token, sizeof token, "%016" PRIx64, e->mine.token);
@@ -558,9 +563,8 @@ static void write_refresh(entry_t *e)
 /* Under the number of an earlier join that was not answered. */
 static void write_join(entry_t *e)
 {
-    struct simba__etcd_owner waiter = {.attempt = e->base.attempt,
-                                       .acquired_at_ms =
-                                           simba__etcd_wall_us() / 1000};
+    simba__etcd_owner waiter = {.attempt = e->base.attempt,
+                                .acquired_at_ms = simba__etcd_wall_us() / 1000};
 
     e->txn.number = e->base.number;
     simba__etcd_if(&e->txn, 'q', CREATE, 0, NULL);
@@ -753,7 +757,7 @@ void simba__etcd_entry_put(simba_entry *entry)
     while (other != NULL && ((const entry_t *)other)->txn.create == 0) {
         other = other->next;
     }
-    e->owner = (struct simba__etcd_owner){0};
+    e->owner = (simba__etcd_owner){0};
     go_on(e, e->txn.create != 0                      ? LOOK /* it waits */
              : other != NULL && entry->acquire->join ? JOIN
                                                      : GRANT);
@@ -769,7 +773,7 @@ void simba__etcd_entry_look(simba_entry *entry)
     if (e->is_owner) {
         go_on(e, REFRESH);
     } else if (entry->is_head) {
-        e->owner = (struct simba__etcd_owner){0};
+        e->owner = (simba__etcd_owner){0};
         go_on(e, GRANT);
     } else if (!entry->is_unwatched ||
                !simba__etcd_watch_set(store_of(e),

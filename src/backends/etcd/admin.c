@@ -57,7 +57,7 @@ static void get(struct admin *admin,
     send(admin, taken);
 }
 
-static struct simba__etcd_owner owner_of(struct admin *admin)
+static simba__etcd_owner owner_of(struct admin *admin)
 {
     return simba__etcd_owner_read(&simba__etcd_got_of(&admin->txn, 'o')->kv);
 }
@@ -70,7 +70,7 @@ static void take_read(struct admin *admin)
 {
     simba_reply *reply = &admin->request->reply;
     simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'Q')->all;
-    struct simba__etcd_owner owner = owner_of(admin);
+    simba__etcd_owner owner = owner_of(admin);
     simba__etcd_kv kv;
 
     reply->owner = simba__etcd_owner_told(&owner);
@@ -78,7 +78,7 @@ static void take_read(struct admin *admin)
         (uint64_t)simba__etcd_got_of(&admin->txn, 't')->kv.version + 1;
     reply->serial = reply->next_serial - owner.is_there;
     while (simba__etcd_next_kv(&all, &kv)) {
-        struct simba__etcd_owner waits = simba__etcd_owner_read(&kv);
+        simba__etcd_owner waits = simba__etcd_owner_read(&kv);
         simba_waiter waiter = {.position = (uint64_t)kv.create,
                                .joined_at_ms = waits.acquired_at_ms};
 
@@ -137,7 +137,7 @@ static void take_list(struct admin *admin)
         simba__pb_bytes rest = got[i].all;
 
         while (simba__etcd_next_kv(&rest, &kv)) {
-            struct simba__etcd_owner owner = simba__etcd_owner_read(&kv);
+            simba__etcd_owner owner = simba__etcd_owner_read(&kv);
 
             all[count].waiting = i;
             all[count].owner =
@@ -192,7 +192,7 @@ static void take_owner(struct admin *admin)
 {
     simba_request *request = admin->request;
     simba__etcd_txn *txn = &admin->txn;
-    struct simba__etcd_owner owner = owner_of(admin);
+    simba__etcd_owner owner = owner_of(admin);
     bool is_it = owner.is_there && owner.token == request->token;
     char line[SIMBA__ETCD_KEY_SIZE];
 
@@ -220,9 +220,7 @@ static void take_owner(struct admin *admin)
 
 /* --- doctor -------------------------------------------------------------- */
 
-static void on_told(struct simba__rpc *rpc,
-                    int status,
-                    const simba_error *error)
+static void on_told(simba__rpc *rpc, int status, const simba_error *error)
 {
     on_reply(container_of(rpc, simba__etcd_txn, rpc), status, error);
 }
@@ -232,7 +230,7 @@ static void ask(struct admin *admin,
                 const char *method,
                 void (*taken)(struct admin *admin))
 {
-    struct simba__rpc *rpc = &admin->txn.rpc;
+    simba__rpc *rpc = &admin->txn.rpc;
 
     (void)simba__rpc_begin(rpc);
     rpc->method = method;
@@ -309,7 +307,7 @@ static void take_reached(struct admin *admin)
 /* StatusResponse: 2 version, 4 leader, 10 whether it only learns. */
 static void take_status(struct admin *admin)
 {
-    const struct simba__etcd *self = admin->txn.self;
+    const simba__etcd *self = admin->txn.self;
     const struct simba__url *url = &self->settings.url;
     simba__pb_fields status = simba__pb_read(admin->txn.rpc.reply);
     simba__pb_bytes version = status.bytes[2];
@@ -379,14 +377,13 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
 /* --- observers ----------------------------------------------------------- */
 
 /* Each change of owner comes by itself, in order; after a gap they look. */
-static void on_owner(struct simba__etcd_watch *watch,
+static void on_owner(simba__etcd_watch *watch,
                      const simba__etcd_kv *kv,
                      bool is_gone)
 {
-    struct simba__etcd_mutex *mutex =
-        container_of(watch, struct simba__etcd_mutex, watch);
+    simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, watch);
     bool is_known = kv != NULL && mutex->observed_token != 0;
-    struct simba__etcd_owner owner = {0};
+    simba__etcd_owner owner = {0};
     simba_owner told;
 
     if (kv != NULL && !is_gone) {
@@ -406,8 +403,8 @@ static void on_owner(struct simba__etcd_watch *watch,
 
 void simba__etcd_observe(simba_session_mutex *base)
 {
-    struct simba__etcd_mutex *mutex = (struct simba__etcd_mutex *)base;
-    struct simba__etcd *self = SIMBA__ETCD(base->store);
+    simba__etcd_mutex *mutex = (simba__etcd_mutex *)base;
+    simba__etcd *self = SIMBA__ETCD(base->store);
     simba__etcd_txn names = {.self = self,
                              .mutex = simba_session_mutex_name(base)};
 

@@ -24,7 +24,7 @@ enum {
 
 static void keep_alive(simba_timer *timer)
 {
-    struct simba__etcd *self = container_of(timer, struct simba__etcd, keeping);
+    simba__etcd *self = container_of(timer, simba__etcd, keeping);
 
     if (self->lease != 0) {
         simba__pb_number(simba__rpc_begin(&self->keep_alive), 1, self->lease);
@@ -34,12 +34,9 @@ static void keep_alive(simba_timer *timer)
                     simba_loop_now_ms() + self->ttl_s * 1000 / 3);
 }
 
-static void on_kept(struct simba__rpc *rpc,
-                    int status,
-                    const simba_error *error)
+static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, keep_alive);
+    simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
     simba__pb_fields reply;
 
     (void)error; /* the stream is opened again with the next that is sent */
@@ -52,11 +49,11 @@ static void on_kept(struct simba__rpc *rpc,
 }
 
 /* A call of the session, whose message was written. */
-static void session_call(struct simba__etcd *self,
+static void session_call(simba__etcd *self,
                          const char *method,
                          simba__rpc_done *done)
 {
-    struct simba__rpc *call = &self->session_call;
+    simba__rpc *call = &self->session_call;
 
     call->method = method;
     call->done = done;
@@ -64,10 +61,10 @@ static void session_call(struct simba__etcd *self,
     simba__rpc_submit(&self->grpc, call);
 }
 
-static void begin_session(struct simba__etcd *self);
+static void begin_session(simba__etcd *self);
 
 /* It is tried again when the next request comes; those who wait are told. */
-static void fail_session(struct simba__etcd *self,
+static void fail_session(simba__etcd *self,
                          int status,
                          const simba_error *error)
 {
@@ -85,12 +82,9 @@ static void fail_session(struct simba__etcd *self,
     simba_session_failed(&self->base);
 }
 
-static void on_beat_put(struct simba__rpc *rpc,
-                        int status,
-                        const simba_error *error)
+static void on_beat_put(simba__rpc *rpc, int status, const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, session_call);
+    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
 
     if (status != SIMBA_OK) {
         fail_session(self, status, error);
@@ -106,12 +100,9 @@ static void on_beat_put(struct simba__rpc *rpc,
 }
 
 /* LeaseGrantResponse: 2 id, 3 ttl. PutRequest: 1 key, 2 value, 3 lease. */
-static void on_granted(struct simba__rpc *rpc,
-                       int status,
-                       const simba_error *error)
+static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, session_call);
+    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
     simba__pb_fields reply = {0};
     struct simba__text *put;
 
@@ -132,7 +123,7 @@ static void on_granted(struct simba__rpc *rpc,
     session_call(self, SIMBA__ETCD_METHOD("KV/Put"), on_beat_put);
 }
 
-static void begin_session(struct simba__etcd *self)
+static void begin_session(simba__etcd *self)
 {
     if (!self->is_granting && self->lease == 0 && !self->is_closing) {
         self->is_granting = true;
@@ -143,15 +134,14 @@ static void begin_session(struct simba__etcd *self)
 
 static void on_beginning(simba_timer *timer)
 {
-    struct simba__etcd *self =
-        container_of(timer, struct simba__etcd, beginning);
+    simba__etcd *self = container_of(timer, simba__etcd, beginning);
 
     if (self->base.entry_count > 0) {
         begin_session(self);
     }
 }
 
-void simba__etcd_session_end(struct simba__etcd *self, const char *why)
+void simba__etcd_session_end(simba__etcd *self, const char *why)
 {
     simba_session_mutex *mutex = NULL;
 
@@ -174,7 +164,7 @@ static int want(simba_session_store *store,
                 const simba_request *request,
                 simba_error *error)
 {
-    struct simba__etcd *self = SIMBA__ETCD(store);
+    simba__etcd *self = SIMBA__ETCD(store);
     int64_t ttl_s = (request->ttl_ms + request->transition_ms + 999) / 1000;
 
     (void)error;
@@ -187,14 +177,14 @@ static int want(simba_session_store *store,
 
 static bool is_ready(const simba_session_store *store)
 {
-    const struct simba__etcd *self = (const struct simba__etcd *)store;
+    const simba__etcd *self = (const simba__etcd *)store;
 
     return self->create != 0 && !self->is_closing;
 }
 
 static int unready(const simba_session_store *store, simba_error *error)
 {
-    const struct simba__etcd *self = (const struct simba__etcd *)store;
+    const simba__etcd *self = (const simba__etcd *)store;
 
     *error = simba_connection_is_ready(self->grpc.connection)
                  ? self->failure
@@ -212,7 +202,7 @@ static int64_t lease_ms(const simba_entry *entry,
                         int64_t since_ms,
                         int64_t *wait_ms)
 {
-    const struct simba__etcd_entry *e = (const struct simba__etcd_entry *)entry;
+    const simba__etcd_entry *e = (const simba__etcd_entry *)entry;
     simba_certainty certainty = {.timeout_ms = e->mine.lease_ms,
                                  .since_ms = e->since_ms};
 
@@ -228,7 +218,7 @@ static void on_renewed(simba__etcd_txn *txn,
                        int status,
                        const simba_error *error)
 {
-    struct simba__etcd *self = txn->self;
+    simba__etcd *self = txn->self;
     bool is_done = status == SIMBA_OK && txn->is_done;
     simba__pb_bytes rest = txn->rpc.reply;
     simba__etcd_got got = {0};
@@ -239,8 +229,7 @@ static void on_renewed(simba__etcd_txn *txn,
         return;
     }
     for (int i = 0; i < self->base.renewing_count; i++) {
-        struct simba__etcd_entry *e =
-            (struct simba__etcd_entry *)self->base.renewing[i];
+        simba__etcd_entry *e = (simba__etcd_entry *)self->base.renewing[i];
         int outcome = status;
         bool is_taken = false;
 
@@ -264,7 +253,7 @@ static void renew(simba_session_store *store,
                   simba_entry *const *entries,
                   int count)
 {
-    struct simba__etcd *self = SIMBA__ETCD(store);
+    simba__etcd *self = SIMBA__ETCD(store);
     simba__etcd_txn *txn = &self->renewal;
     const simba_request *first = entries[0]->renewal;
     char beat[24];
@@ -280,7 +269,7 @@ static void renew(simba_session_store *store,
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
         simba__etcd_if(txn, 'o', VALUE, 0,
-                       ((struct simba__etcd_entry *)entries[i])->mine.text);
+                       ((simba__etcd_entry *)entries[i])->mine.text);
         simba__etcd_get(txn, ELSE, "o");
         if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
             first = entries[i]->renewal;
@@ -294,7 +283,7 @@ static void renew(simba_session_store *store,
 
 static void on_ready(void *grpc, simba_connection *connection)
 {
-    struct simba__etcd *self = container_of(grpc, struct simba__etcd, grpc);
+    simba__etcd *self = container_of(grpc, simba__etcd, grpc);
 
     (void)connection;
     self->base.was_ready = true;
@@ -315,7 +304,7 @@ static void on_down(void *grpc,
                     simba_connection *connection,
                     const simba_error *why)
 {
-    struct simba__etcd *self = container_of(grpc, struct simba__etcd, grpc);
+    simba__etcd *self = container_of(grpc, simba__etcd, grpc);
 
     (void)connection;
     (void)why;
@@ -323,7 +312,7 @@ static void on_down(void *grpc,
     simba__etcd_watches_lost(self);
 }
 
-static int connect(struct simba__etcd *self,
+static int connect(simba__etcd *self,
                    const simba_backend_config *given,
                    simba_error *error)
 {
@@ -358,12 +347,9 @@ static int connect(struct simba__etcd *self,
 
 /* --- the table ----------------------------------------------------------- */
 
-static void on_revoked(struct simba__rpc *rpc,
-                       int status,
-                       const simba_error *error)
+static void on_revoked(simba__rpc *rpc, int status, const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, session_call);
+    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
     simba_request *request = self->closing;
 
     (void)status;
@@ -375,7 +361,7 @@ static void on_revoked(struct simba__rpc *rpc,
 /* Whoever waits behind us should not have to wait for the lease to run out. */
 static void close_session(simba_session_store *store, simba_request *request)
 {
-    struct simba__etcd *self = SIMBA__ETCD(store);
+    simba__etcd *self = SIMBA__ETCD(store);
 
     self->is_closing = true;
     if (self->lease == 0 || self->is_granting ||
@@ -391,8 +377,8 @@ static void close_session(simba_session_store *store, simba_request *request)
 
 static const simba_session_ops session_ops = {
     .size = sizeof session_ops,
-    .entry_size = sizeof(struct simba__etcd_entry),
-    .mutex_size = sizeof(struct simba__etcd_mutex),
+    .entry_size = sizeof(simba__etcd_entry),
+    .mutex_size = sizeof(simba__etcd_mutex),
     .name = "etcd",
     .want = want,
     .is_ready = is_ready,
@@ -410,7 +396,7 @@ static const simba_session_ops session_ops = {
     .close_session = close_session,
 };
 
-static void free_store(struct simba__etcd *self)
+static void free_store(simba__etcd *self)
 {
     simba__tls_context_close(self->tls_context);
     simba__etcd_settings_fini(&self->settings);
@@ -421,7 +407,7 @@ static int open_store(const simba_backend_config *config,
                       simba_backend **backend,
                       simba_error *error)
 {
-    struct simba__etcd *self = calloc(1, sizeof *self);
+    simba__etcd *self = calloc(1, sizeof *self);
     int rc;
 
     *backend = NULL;
@@ -454,7 +440,7 @@ static int open_store(const simba_backend_config *config,
 
 static void detach(simba_backend *base)
 {
-    struct simba__etcd *self = SIMBA__ETCD(base);
+    simba__etcd *self = SIMBA__ETCD(base);
 
     self->is_closing = true;
     simba_timer_clear(base->loop, &self->keeping);

@@ -21,7 +21,12 @@
 #include "kit/tls.h"
 #include "kit/url.h"
 
-struct simba__etcd;
+typedef struct simba__etcd simba__etcd;
+typedef struct simba__etcd_settings simba__etcd_settings;
+typedef struct simba__etcd_owner simba__etcd_owner;
+typedef struct simba__etcd_watch simba__etcd_watch;
+typedef struct simba__etcd_mutex simba__etcd_mutex;
+typedef struct simba__etcd_entry simba__etcd_entry;
 
 struct simba__etcd_settings {
     struct simba__url url;
@@ -29,10 +34,10 @@ struct simba__etcd_settings {
     char *prefix; /* of all keys: "simba/" or "namespace/" */
 };
 
-int simba__etcd_settings_init(struct simba__etcd_settings *settings,
+int simba__etcd_settings_init(simba__etcd_settings *settings,
                               const char *rest,
                               simba_error *error);
-void simba__etcd_settings_fini(struct simba__etcd_settings *settings);
+void simba__etcd_settings_fini(simba__etcd_settings *settings);
 char *simba__etcd_help(void);
 
 /* --- txn.c: keys, owners, transactions ----------------------------------- */
@@ -62,10 +67,10 @@ struct simba__etcd_owner {
 };
 
 /** Puts its `text` together. */
-const char *simba__etcd_owner_write(struct simba__etcd_owner *owner);
+const char *simba__etcd_owner_write(simba__etcd_owner *owner);
 /** One that is there and that nobody can read has the id "(unreadable)". */
-struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
-simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner);
+simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
+simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner);
 /** The wall clock, for people and tokens. */
 int64_t simba__etcd_wall_us(void);
 
@@ -93,8 +98,8 @@ typedef struct simba__etcd_got {
  * there are; Q: all, the oldest first; O, W: all owners and waiters there are.
  */
 typedef struct simba__etcd_txn {
-    struct simba__rpc rpc;
-    struct simba__etcd *self;
+    simba__rpc rpc;
+    simba__etcd *self;
     const char *mutex;
     simba_attempt attempt;           /* x */
     unsigned number;                 /* q: 0: none */
@@ -161,7 +166,7 @@ struct simba__etcd_watch {
     /* Something has happened to the key, or may have: ask. `kv` is NULL when
      * the watch has just been set, or set again after a gap; `is_gone`: it was
      * deleted. */
-    void (*changed)(struct simba__etcd_watch *watch,
+    void (*changed)(simba__etcd_watch *watch,
                     const simba__etcd_kv *kv,
                     bool is_gone);
     void *user;            /* for it */
@@ -170,17 +175,17 @@ struct simba__etcd_watch {
     bool is_sure;          /* confirmed: what happens from now on is told */
     int64_t next_revision; /* of an observer, to go on at; 0: from now on */
     bool is_history;       /* it goes on where it was interrupted */
-    struct simba__etcd_watch *next;
+    simba__etcd_watch *next;
 };
 
 /** Watch a key, or NULL: none; do nothing if it is watched already. False: no
  * memory. */
-bool simba__etcd_watch_set(struct simba__etcd *self,
-                           struct simba__etcd_watch *watch,
+bool simba__etcd_watch_set(simba__etcd *self,
+                           simba__etcd_watch *watch,
                            const char *key);
 /** There is a connection: watch all anew. / There is none. */
-void simba__etcd_watches_begin(struct simba__etcd *self);
-void simba__etcd_watches_lost(struct simba__etcd *self);
+void simba__etcd_watches_begin(simba__etcd *self);
+void simba__etcd_watches_lost(simba__etcd *self);
 
 /* --- what the store keeps ------------------------------------------------ */
 
@@ -188,8 +193,8 @@ struct simba__etcd_mutex {
     simba_session_mutex base;
     simba_sighting sighting;
     int64_t ahead; /* waiters that the last one found there, or fewer */
-    struct simba__etcd_watch watch; /* for observers */
-    uint64_t observed_token;        /* of the last owner they were told of */
+    simba__etcd_watch watch; /* for observers */
+    uint64_t observed_token; /* of the last owner they were told of */
 };
 
 /* What a waiter watches: who is before it, the owner, its heartbeat. */
@@ -210,7 +215,7 @@ struct simba__etcd_entry {
 
     /* As seen in this step. */
     bool is_full; /* the servers have no space */
-    struct simba__etcd_owner owner;
+    simba__etcd_owner owner;
     bool is_sighted;     /* with its heartbeat */
     bool is_undone;      /* there is a tombstone */
     bool is_vanished;    /* its key is gone */
@@ -224,7 +229,7 @@ struct simba__etcd_entry {
 
     /* As an owner. */
     bool is_owner;
-    struct simba__etcd_owner mine; /* as it was or will be written */
+    simba__etcd_owner mine; /* as it was or will be written */
     int64_t since_ms; /* its key, or the heartbeat of all, was sent then */
 
     /* As a waiter. */
@@ -232,18 +237,19 @@ struct simba__etcd_entry {
     int64_t before_create; /* its create revision, and whose it is */
     int64_t before_gone;   /* in which it went; 0: not told */
     simba_attempt before_attempt;
+    int64_t ahead;        /* how many it found there */
     bool is_second;       /* the one before is the first */
     int64_t free_ms;      /* since when the mutex is free; 0: it is not */
     simba_timer evicting; /* when the first has had its time */
-    struct simba__etcd_watch watches[SIMBA__ETCD_WATCHES];
+    simba__etcd_watch watches[SIMBA__ETCD_WATCHES];
     bool is_settling; /* waits for its watches to be sure, then looks */
 };
 
 struct simba__etcd {
     simba_session_store base;
-    struct simba__etcd_settings settings;
+    simba__etcd_settings settings;
     struct simba__log log;
-    struct simba__grpc grpc;
+    simba__grpc grpc;
     simba__tls_context *tls_context; /* NULL: no TLS */
     bool is_closing;
     bool has_failed;               /* since the connection was there */
@@ -254,7 +260,7 @@ struct simba__etcd {
     int64_t ttl_s;    /* as asked for */
     bool is_granting; /* one is being made */
     int64_t create;   /* of its key: identity of the session */
-    struct simba__rpc session_call, keep_alive;
+    simba__rpc session_call, keep_alive;
     simba_timer keeping;   /* when to keep the lease alive */
     simba_timer beginning; /* when to try again to make a session */
     struct simba__backoff backoff;
@@ -266,16 +272,16 @@ struct simba__etcd {
     int64_t renewal_sent_ms;
 
     /* Watches. */
-    struct simba__rpc watch_stream;
+    simba__rpc watch_stream;
     bool is_watching; /* the stream is there */
-    struct simba__etcd_watch *watches;
+    simba__etcd_watch *watches;
     int64_t watch_id;
 };
 
-#define SIMBA__ETCD(store) ((struct simba__etcd *)(store))
+#define SIMBA__ETCD(store) ((simba__etcd *)(store))
 
 /** A reply has shown that the session is over. */
-void simba__etcd_session_end(struct simba__etcd *self, const char *why);
+void simba__etcd_session_end(simba__etcd *self, const char *why);
 
 /* --- acquire.c: the author's part of a session store --------------------- */
 

@@ -56,12 +56,11 @@ int simba__grpc_outcome(int status, const char *words)
 /* --- requests ------------------------------------------------------------ */
 
 /* It is no longer ours. If the server still has it, it is cancelled there. */
-static void forget(struct simba__rpc *rpc)
+static void forget(simba__rpc *rpc)
 {
-    struct simba__grpc *grpc = rpc->grpc;
+    simba__grpc *grpc = rpc->grpc;
 
-    for (struct simba__rpc **at = &grpc->streams; *at != NULL;
-         at = &(*at)->next) {
+    for (simba__rpc **at = &grpc->streams; *at != NULL; at = &(*at)->next) {
         if (*at == rpc) {
             *at = rpc->next;
             break;
@@ -84,8 +83,8 @@ static void failed(simba_exchange *exchange,
                    int status,
                    const simba_error *error)
 {
-    struct simba__rpc *rpc = (struct simba__rpc *)exchange;
-    struct simba__grpc *grpc = rpc->grpc;
+    simba__rpc *rpc = (simba__rpc *)exchange;
+    simba__grpc *grpc = rpc->grpc;
 
     forget(rpc);
     if (rpc->is_again) {
@@ -105,8 +104,7 @@ static ssize_t read_output(nghttp2_session *session,
                            __attribute__((unused)) nghttp2_data_source *source,
                            __attribute__((unused)) void *self)
 {
-    struct simba__rpc *rpc =
-        nghttp2_session_get_stream_user_data(session, stream_id);
+    simba__rpc *rpc = nghttp2_session_get_stream_user_data(session, stream_id);
     size_t count;
 
     if (rpc == NULL) {
@@ -132,7 +130,7 @@ static nghttp2_nv header(const char *name, const char *value)
 }
 
 /* Opens its stream of HTTP/2; flush() writes what that sends. */
-static bool open_stream(struct simba__grpc *grpc, struct simba__rpc *rpc)
+static bool open_stream(simba__grpc *grpc, simba__rpc *rpc)
 {
     nghttp2_data_provider body = {.read_callback = read_output};
     nghttp2_nv headers[8] = {
@@ -167,12 +165,12 @@ static bool open_stream(struct simba__grpc *grpc, struct simba__rpc *rpc)
 static bool send_rpc(simba_exchange *exchange,
                      __attribute__((unused)) simba_connection *connection)
 {
-    struct simba__rpc *rpc = (struct simba__rpc *)exchange;
+    simba__rpc *rpc = (simba__rpc *)exchange;
 
     return open_stream(rpc->grpc, rpc);
 }
 
-struct simba__text *simba__rpc_begin(struct simba__rpc *rpc)
+struct simba__text *simba__rpc_begin(simba__rpc *rpc)
 {
     if (rpc->sent == rpc->output.length || rpc->grpc == NULL) {
         rpc->sent = rpc->output.length = 0;
@@ -184,7 +182,7 @@ struct simba__text *simba__rpc_begin(struct simba__rpc *rpc)
 }
 
 /* The length of the message is known now that it is written. */
-static void end_message(struct simba__rpc *rpc)
+static void end_message(simba__rpc *rpc)
 {
     size_t length = rpc->output.length - rpc->message_at - PREFIX;
 
@@ -194,7 +192,7 @@ static void end_message(struct simba__rpc *rpc)
     }
 }
 
-void simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
+void simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc)
 {
     assert(rpc->grpc == NULL && !rpc->is_stream);
     end_message(rpc);
@@ -204,7 +202,7 @@ void simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
     simba_connection_submit(grpc->connection, &rpc->exchange);
 }
 
-bool simba__rpc_send(struct simba__grpc *grpc, struct simba__rpc *rpc)
+bool simba__rpc_send(simba__grpc *grpc, simba__rpc *rpc)
 {
     assert(rpc->is_stream);
     end_message(rpc);
@@ -226,7 +224,7 @@ bool simba__rpc_send(struct simba__grpc *grpc, struct simba__rpc *rpc)
     return true;
 }
 
-void simba__rpc_fini(struct simba__rpc *rpc)
+void simba__rpc_fini(simba__rpc *rpc)
 {
     simba_exchange_cancel(&rpc->exchange);
     if (rpc->grpc != NULL) {
@@ -240,10 +238,7 @@ void simba__rpc_fini(struct simba__rpc *rpc)
 
 /* nghttp2 is not to be closed from within these, so that whoever wants the
  * connection broken only says why. */
-static int give_up(struct simba__grpc *grpc,
-                   int code,
-                   int native,
-                   const char *words)
+static int give_up(simba__grpc *grpc, int code, int native, const char *words)
 {
     if (grpc->why.code == SIMBA_OK) {
         simba_error_set(&grpc->why, code, native, "%s", words);
@@ -261,7 +256,7 @@ static int on_header(nghttp2_session *session,
                      __attribute__((unused)) uint8_t flags,
                      __attribute__((unused)) void *self)
 {
-    struct simba__rpc *rpc =
+    simba__rpc *rpc =
         nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     uint64_t number;
 
@@ -282,7 +277,7 @@ static int on_header(nghttp2_session *session,
 
 /* Takes the next message of what has come. 0: it is not whole yet, -1: it will
  * never be one. */
-static int next_message(struct simba__rpc *rpc, size_t *at)
+static int next_message(simba__rpc *rpc, size_t *at)
 {
     size_t left = rpc->input.length - *at, length;
     const unsigned char *prefix;
@@ -312,8 +307,7 @@ static int on_data(nghttp2_session *session,
                    size_t count,
                    void *self)
 {
-    struct simba__rpc *rpc =
-        nghttp2_session_get_stream_user_data(session, stream_id);
+    simba__rpc *rpc = nghttp2_session_get_stream_user_data(session, stream_id);
     size_t at = 0;
     int rc = 0;
 
@@ -339,7 +333,7 @@ static int on_data(nghttp2_session *session,
 
 /* What has become of a request: SIMBA_OK and the answer is read, a code, or
  * SIMBA__GRPC_ELSEWHERE. */
-static int conclude(struct simba__rpc *rpc, uint32_t reset, const char **words)
+static int conclude(simba__rpc *rpc, uint32_t reset, const char **words)
 {
     size_t at = 0;
 
@@ -367,9 +361,8 @@ static int on_close(nghttp2_session *session,
                     uint32_t reset,
                     void *self)
 {
-    struct simba__grpc *grpc = self;
-    struct simba__rpc *rpc =
-        nghttp2_session_get_stream_user_data(session, stream_id);
+    simba__grpc *grpc = self;
+    simba__rpc *rpc = nghttp2_session_get_stream_user_data(session, stream_id);
     const char *words;
     simba_error error;
     int outcome, native;
@@ -398,12 +391,11 @@ static int on_close(nghttp2_session *session,
 
 /* --- the connection ------------------------------------------------------ */
 
-static void on_authenticated(struct simba__rpc *rpc,
+static void on_authenticated(simba__rpc *rpc,
                              int status,
                              const simba_error *error)
 {
-    struct simba__grpc *grpc =
-        container_of(rpc, struct simba__grpc, authentication);
+    simba__grpc *grpc = container_of(rpc, simba__grpc, authentication);
     simba__pb_bytes token = {0};
 
     explicit_bzero(rpc->output.bytes, rpc->output.length); /* the password */
@@ -426,9 +418,9 @@ static void on_authenticated(struct simba__rpc *rpc,
 }
 
 /* It speaks HTTP/2: say who we are. */
-static void greet(struct simba__grpc *grpc)
+static void greet(simba__grpc *grpc)
 {
-    struct simba__rpc *rpc = &grpc->authentication;
+    simba__rpc *rpc = &grpc->authentication;
     struct simba__text *who;
 
     if (grpc->user == NULL) {
@@ -444,7 +436,7 @@ static void greet(struct simba__grpc *grpc)
     simba__rpc_submit(grpc, rpc);
 }
 
-static void forget_token(struct simba__grpc *grpc)
+static void forget_token(simba__grpc *grpc)
 {
     if (grpc->token != NULL) {
         explicit_bzero(grpc->token, strlen(grpc->token));
@@ -459,7 +451,7 @@ static void connected(void *self, simba_connection *connection)
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
     };
-    struct simba__grpc *grpc = self;
+    simba__grpc *grpc = self;
     nghttp2_session_callbacks *hooks = NULL;
 
     forget_token(grpc);
@@ -485,7 +477,7 @@ static void connected(void *self, simba_connection *connection)
 }
 
 /* Breaks the connection if somebody wants that. */
-static void settle(struct simba__grpc *grpc)
+static void settle(simba__grpc *grpc)
 {
     simba_error why = grpc->why;
 
@@ -506,7 +498,7 @@ static size_t received(void *self,
                        const char *bytes,
                        size_t size)
 {
-    struct simba__grpc *grpc = self;
+    simba__grpc *grpc = self;
     ssize_t rc =
         nghttp2_session_mem_recv(grpc->session, (const uint8_t *)bytes, size);
 
@@ -525,7 +517,7 @@ static size_t received(void *self,
 
 static void flush(void *self, simba_connection *connection)
 {
-    struct simba__grpc *grpc = self;
+    simba__grpc *grpc = self;
     const uint8_t *bytes;
     ssize_t count;
 
@@ -542,8 +534,8 @@ static void down(void *self,
                  simba_connection *connection,
                  const simba_error *why)
 {
-    struct simba__grpc *grpc = self;
-    struct simba__rpc *stream;
+    simba__grpc *grpc = self;
+    simba__rpc *stream;
 
     nghttp2_session_del(grpc->session);
     grpc->session = NULL;
@@ -556,7 +548,7 @@ static void down(void *self,
     }
 }
 
-int simba__grpc_open(struct simba__grpc *grpc,
+int simba__grpc_open(simba__grpc *grpc,
                      const simba_connection_config *config,
                      simba_error *error)
 {
@@ -576,7 +568,7 @@ int simba__grpc_open(struct simba__grpc *grpc,
     return simba_connection_open(&ours, &grpc->connection, error);
 }
 
-void simba__grpc_close(struct simba__grpc *grpc)
+void simba__grpc_close(simba__grpc *grpc)
 {
     simba_error why;
 

@@ -15,8 +15,8 @@
 
 #include <nghttp2/nghttp2.h>
 
-struct simba__grpc;
-struct simba__rpc;
+typedef struct simba__grpc simba__grpc;
+typedef struct simba__rpc simba__rpc;
 
 /**
  * It has ended, and may be submitted again, ended and freed here. For a stream:
@@ -28,7 +28,7 @@ struct simba__rpc;
  *                none
  * @param error   its native code is gRPC's status, or 0; NULL: SIMBA_OK
  */
-typedef void simba__rpc_done(struct simba__rpc *self,
+typedef void simba__rpc_done(simba__rpc *self,
                              int status,
                              const simba_error *error);
 
@@ -46,14 +46,14 @@ struct simba__rpc {
     simba__pb_bytes reply; /* a message; what is in it was not looked at */
 
     /* The rest is not the user's. */
-    struct simba__grpc *grpc; /* NULL: it is not open */
+    simba__grpc *grpc; /* NULL: it is not open */
     struct simba__text output, input;
     size_t message_at;       /* where the last message begins */
     size_t sent;             /* how much of the output is out */
     int32_t stream_id;       /* in the session, 0: none or closed */
     int http_status, status; /* -1: not yet known */
     bool is_again;           /* nothing came of it; to be sent once more */
-    struct simba__rpc *next; /* of the streams */
+    simba__rpc *next;        /* of the streams */
     char words[128];         /* grpc-message */
 };
 
@@ -68,34 +68,34 @@ struct simba__grpc {
     size_t heard;             /* bytes of this session */
     bool is_greeted;
     char *token; /* NULL: none */
-    struct simba__rpc authentication;
-    struct simba__rpc *streams;
+    simba__rpc authentication;
+    simba__rpc *streams;
     simba_error why; /* not SIMBA_OK: it is to be broken */
 };
 
 /** Open it. Of the config's hooks `ready` and `down` count; their first
  * argument is `grpc`. */
-int simba__grpc_open(struct simba__grpc *grpc,
+int simba__grpc_open(simba__grpc *grpc,
                      const simba_connection_config *config,
                      simba_error *error);
 
 /** End it, for `detach` of a backend: what is open is done, as by a connection
  * that breaks. Not from within done(). */
-void simba__grpc_close(struct simba__grpc *grpc);
+void simba__grpc_close(simba__grpc *grpc);
 
 /** Begin a message: what to write it into. */
-struct simba__text *simba__rpc_begin(struct simba__rpc *rpc);
+struct simba__text *simba__rpc_begin(simba__rpc *rpc);
 
 /** Send the request that was written, now or when the connection is ready. */
-void simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
+void simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc);
 
 /** Send what was written on a stream, which this opens if need be. False: there
  * is no connection or no memory. A stream that the server ends breaks the
  * connection, so that its user begins anew with the next one. */
-bool simba__rpc_send(struct simba__grpc *grpc, struct simba__rpc *rpc);
+bool simba__rpc_send(simba__grpc *grpc, simba__rpc *rpc);
 
 /** Nobody awaits it any more: done() is not called. Frees what it holds. */
-void simba__rpc_fini(struct simba__rpc *rpc);
+void simba__rpc_fini(simba__rpc *rpc);
 
 /** What a status of gRPC says of the request: SIMBA_EUNKNOWN, a code for what
  * surely had no effect, or SIMBA__GRPC_ELSEWHERE: it had none, and another

@@ -20,7 +20,7 @@ static const struct simba__url_form form = {
     .example = "etcd://host:2379,host:2379/namespace",
     .parameters = parameters,
     .is_networked = true,
-    .tls_offset = offsetof(struct simba__etcd_settings, tls)};
+    .tls_offset = offsetof(simba__etcd_settings, tls)};
 
 /* Says what is wrong, or NULL. */
 static const char *check(const struct simba__url *url)
@@ -39,7 +39,7 @@ static const char *check(const struct simba__url *url)
                : NULL;
 }
 
-int simba__etcd_settings_init(struct simba__etcd_settings *settings,
+int simba__etcd_settings_init(simba__etcd_settings *settings,
                               const char *rest,
                               simba_error *error)
 {
@@ -48,7 +48,7 @@ int simba__etcd_settings_init(struct simba__etcd_settings *settings,
     size_t length;
     int rc;
 
-    *settings = (struct simba__etcd_settings){.tls = SIMBA__TLS_DEFAULTS};
+    *settings = (simba__etcd_settings){.tls = SIMBA__TLS_DEFAULTS};
     rc = simba__url_read(url, &form, rest, error);
     if (rc != SIMBA_OK) {
         return rc;
@@ -76,11 +76,11 @@ int simba__etcd_settings_init(struct simba__etcd_settings *settings,
     return simba__tls_settle(&settings->tls, &form, false, error);
 }
 
-void simba__etcd_settings_fini(struct simba__etcd_settings *settings)
+void simba__etcd_settings_fini(simba__etcd_settings *settings)
 {
     simba__url_fini(&settings->url);
     free(settings->prefix);
-    *settings = (struct simba__etcd_settings){0};
+    *settings = (simba__etcd_settings){0};
 }
 
 char *simba__etcd_help(void)

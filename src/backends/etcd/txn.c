@@ -57,7 +57,7 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
     return txn->key;
 }
 
-const char *simba__etcd_owner_write(struct simba__etcd_owner *owner)
+const char *simba__etcd_owner_write(simba__etcd_owner *owner)
 {
     snprintf(owner->text, sizeof owner->text,
              "%016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %" PRIx64 " %" PRId64
@@ -68,9 +68,9 @@ const char *simba__etcd_owner_write(struct simba__etcd_owner *owner)
     return owner->text;
 }
 
-struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
+simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 {
-    struct simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
+    simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
     int is_broken = 0, at = 0;
 
     if (kv->value.length > 0 && kv->value.length < sizeof owner.text) {
@@ -96,7 +96,7 @@ struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
     return owner;
 }
 
-simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner)
+simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner)
 {
     simba_owner told = simba_session_owner(owner->is_there ? owner->id : "",
                                            owner->token, owner->acquired_at_ms);
@@ -266,9 +266,7 @@ static bool take(simba__etcd_txn *txn)
     return true;
 }
 
-static void on_reply(struct simba__rpc *rpc,
-                     int status,
-                     const simba_error *error)
+static void on_reply(simba__rpc *rpc, int status, const simba_error *error)
 {
     simba__etcd_txn *txn = container_of(rpc, simba__etcd_txn, rpc);
     simba_error broken;

@@ -13,8 +13,7 @@
 
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
  * start at, 7 id. WatchCancelRequest: 1 id. */
-static void send_create(struct simba__etcd *self,
-                        struct simba__etcd_watch *watch)
+static void send_create(simba__etcd *self, simba__etcd_watch *watch)
 {
     struct simba__text *text = simba__rpc_begin(&self->watch_stream);
     size_t began = simba__pb_begin(text, 1);
@@ -28,9 +27,9 @@ static void send_create(struct simba__etcd *self,
     (void)simba__rpc_send(&self->grpc, &self->watch_stream);
 }
 
-static void clear(struct simba__etcd *self, struct simba__etcd_watch *watch)
+static void clear(simba__etcd *self, simba__etcd_watch *watch)
 {
-    struct simba__etcd_watch **at = &self->watches;
+    simba__etcd_watch **at = &self->watches;
     struct simba__text *text;
     size_t began;
 
@@ -51,8 +50,8 @@ static void clear(struct simba__etcd *self, struct simba__etcd_watch *watch)
     }
 }
 
-bool simba__etcd_watch_set(struct simba__etcd *self,
-                           struct simba__etcd_watch *watch,
+bool simba__etcd_watch_set(simba__etcd *self,
+                           simba__etcd_watch *watch,
                            const char *key)
 {
     if (key != NULL && watch->key != NULL && strcmp(key, watch->key) == 0) {
@@ -73,10 +72,9 @@ bool simba__etcd_watch_set(struct simba__etcd *self,
     return true;
 }
 
-static struct simba__etcd_watch *find(const struct simba__etcd *self,
-                                      int64_t id)
+static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
 {
-    struct simba__etcd_watch *watch = self->watches;
+    simba__etcd_watch *watch = self->watches;
 
     while (watch != NULL && watch->id != id) {
         watch = watch->next;
@@ -86,11 +84,9 @@ static struct simba__etcd_watch *find(const struct simba__etcd *self,
 
 /* Event: 1 type, 1: deletion; 2 key. Whoever is told may set and clear watches,
  * this one among them. */
-static void take_events(struct simba__etcd *self,
-                        simba__pb_bytes reply,
-                        int64_t id)
+static void take_events(simba__etcd *self, simba__pb_bytes reply, int64_t id)
 {
-    struct simba__etcd_watch *watch;
+    simba__etcd_watch *watch;
     simba__pb_bytes event;
     simba__etcd_kv kv;
 
@@ -107,13 +103,12 @@ static void take_events(struct simba__etcd *self,
 
 /* WatchResponse: 1 header, which has 3 the revision; 2 id; 3 created; 4
  * canceled; 11 events. */
-static void on_message(struct simba__rpc *rpc,
+static void on_message(simba__rpc *rpc,
                        int status,
                        __attribute__((unused)) const simba_error *error)
 {
-    struct simba__etcd *self =
-        container_of(rpc, struct simba__etcd, watch_stream);
-    struct simba__etcd_watch *watch;
+    simba__etcd *self = container_of(rpc, simba__etcd, watch_stream);
+    simba__etcd_watch *watch;
     simba__pb_fields reply;
 
     if (status != SIMBA_OK) { /* set anew with the next connection */
@@ -142,21 +137,21 @@ static void on_message(struct simba__rpc *rpc,
     }
 }
 
-void simba__etcd_watches_begin(struct simba__etcd *self)
+void simba__etcd_watches_begin(simba__etcd *self)
 {
     self->watch_stream.method = SIMBA__ETCD_METHOD("Watch/Watch");
     self->watch_stream.is_stream = true;
     self->watch_stream.done = on_message;
     self->is_watching = true;
-    for (struct simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
+    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
         send_create(self, w);
     }
 }
 
-void simba__etcd_watches_lost(struct simba__etcd *self)
+void simba__etcd_watches_lost(simba__etcd *self)
 {
     self->is_watching = false;
-    for (struct simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
+    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
         w->is_sure = false;
     }
 }

@@ -78,24 +78,24 @@ static struct {
     enum fault fault;
     int at; /* of which transaction, the first being 1 */
     int count;
-    struct simba__rpc *rpc; /* that it has happened to */
-    struct simba__grpc *grpc;
-    void (*done)(struct simba__rpc *rpc, int status, const simba_error *error);
+    simba__rpc *rpc; /* that it has happened to */
+    simba__grpc *grpc;
+    void (*done)(simba__rpc *rpc, int status, const simba_error *error);
     simba_timer timer;
     char message[65536]; /* that was not sent yet */
     size_t length;
-    struct simba__rpc late;
+    simba__rpc late;
 } wire;
 
-void __real_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
-void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
+void __real_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc);
+void __wrap_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc);
 
-static inline simba_loop *loop_of(struct simba__grpc *grpc)
+static inline simba_loop *loop_of(simba__grpc *grpc)
 {
-    return container_of(grpc, struct simba__etcd, grpc)->base.base.loop;
+    return container_of(grpc, simba__etcd, grpc)->base.base.loop;
 }
 
-static inline void on_late(struct simba__rpc *rpc,
+static inline void on_late(simba__rpc *rpc,
                            int status,
                            const simba_error *error)
 {
@@ -119,9 +119,7 @@ static inline void send_late(void)
 }
 
 /* The reply has come, and is lost; or it seemed to be sent. */
-static inline void tell(struct simba__rpc *rpc,
-                        int status,
-                        const simba_error *error)
+static inline void tell(simba__rpc *rpc, int status, const simba_error *error)
 {
     simba__rpc_done *done = wire.done;
     bool is_full = wire.fault == FULL || wire.fault == REFUSED;
@@ -146,7 +144,7 @@ static inline void on_unsent(simba_timer *timer)
     wire_is_open = false;
 }
 
-void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
+void __wrap_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc)
 {
     int count;
 

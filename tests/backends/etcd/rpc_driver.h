@@ -16,7 +16,7 @@ enum { OPEN = 1 }; /* status of a request that has not ended */
 #define TXN SIMBA__ETCD_METHOD("KV/Txn")
 
 struct ask {
-    struct simba__rpc rpc; /* first */
+    simba__rpc rpc; /* first */
     simba_error error;
     /* Looks at the answer while its bytes are there; may be NULL. */
     void (*look)(struct ask *ask);
@@ -30,7 +30,7 @@ struct ask {
 };
 
 struct client {
-    struct simba__grpc grpc; /* first */
+    simba__grpc grpc; /* first */
     simba_loop *loop;
     simba_connection_config config;
     simba_connection_host hosts[3];
@@ -72,7 +72,7 @@ static inline const simba_error *why_down(struct client *client)
     return &why;
 }
 
-static inline void is_done(struct simba__rpc *rpc,
+static inline void is_done(simba__rpc *rpc,
                            int status,
                            const simba_error *error)
 {

@@ -364,9 +364,7 @@ LIE_TEST(test_grpc__what_is_no_http_2_is_refused)
 
 /* --- anything ------------------------------------------------------------ */
 
-static void submit_again(struct simba__rpc *rpc,
-                         int status,
-                         const simba_error *error)
+static void submit_again(simba__rpc *rpc, int status, const simba_error *error)
 {
     struct ask *self = (struct ask *)rpc;
 

@@ -145,3 +145,24 @@ TEST_AROUND(test_driver__a_fault_is_over_before_the_next,
         a = person(&first, "a");
     }
 }
+
+/* S11: who came last before us has left, and another waits still. */
+TEST_AROUND(test_etcd__who_comes_after_one_that_left_is_not_the_first,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c"), d = person(&first, "d");
+
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    leave(&c);
+    ask(&d);
+    assert_true(got.is_queued && !got.is_head);
+    release(&a);
+    ask(&d);
+    assert_false(got.mine);
+    ask(&b);
+    assert_true(got.mine);
+}

@@ -17,7 +17,7 @@
 enum { PREFIX = 5 };
 
 struct simba_floor {
-    struct simba__etcd_settings settings;
+    simba__etcd_settings settings;
     nghttp2_session *session;
     int fd;
     char key[512], watched[528];
