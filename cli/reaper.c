@@ -41,6 +41,7 @@ struct table {
     size_t count;
     size_t room;
     bool is_short; /* for lack of memory */
+    bool is_whole; /* of all processes, not only of children we were told of */
 };
 
 /* Another PID namespace's /proc (unshare --pid without --mount-proc) numbers
@@ -231,8 +232,7 @@ static void signal_process(const struct process *row, int signal)
 static int signal_below(const struct simba__reaper *reaper,
                         const struct table *table,
                         int signal,
-                        pid_t skipped,
-                        bool is_whole)
+                        pid_t skipped)
 {
     int64_t now_ms = simba__clock_ms();
     int guardians = 0, others = table->is_short ? 1 : 0;
@@ -246,7 +246,7 @@ static int signal_below(const struct simba__reaper *reaper,
         others += row->is_below && !row->is_dead && !row->is_guardian;
     }
     are_due = !may_spare || (others == 0 && now_ms >= reaper->spare_ms);
-    if (may_spare && are_due && !is_whole) {
+    if (may_spare && are_due && !table->is_whole) {
         return 0;
     }
     for (size_t i = 0; i < table->count; i++) {
@@ -279,7 +279,7 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         for (size_t i = 0; i < table.count; i++) {
             add_children(reaper, &table, table.rows[i].pid);
         }
-        found = signal_below(reaper, &table, signal, skipped, false);
+        found = signal_below(reaper, &table, signal, skipped);
         table.count = 0;
         table.is_short = false;
     }
@@ -287,7 +287,8 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         found = -1;
         if (read_table(&table)) {
             mark(&table, reaper);
-            found = signal_below(reaper, &table, signal, skipped, true);
+            table.is_whole = true;
+            found = signal_below(reaper, &table, signal, skipped);
         }
     }
     free(table.rows);

@@ -244,14 +244,18 @@ static void go(simba_entry *entry)
     }
     if (entry->is_leaving && entry->state == SIMBA_KEY_ABSENT) {
         has_left(entry, SIMBA_OK, NULL);
-    } else if (!ops->is_ready(entry->store)) {
-        /* simba_session_ready() comes back to it, or its deadline does */
-    } else if (entry->is_leaving) {
+        return;
+    }
+    /* simba_session_ready() comes back to it, let_next_come(), its deadline, or
+     * the next request. */
+    if (!ops->is_ready(entry->store) ||
+        (!entry->is_leaving &&
+         (entry->acquire == NULL ||
+          (is_coming(entry) && next_to_come(entry->mutex) != entry)))) {
+        return;
+    }
+    if (entry->is_leaving) {
         start(entry, SIMBA_STEP_REMOVE);
-    } else if (entry->acquire == NULL) {
-        /* nothing is asked */
-    } else if (is_coming(entry) && next_to_come(entry->mutex) != entry) {
-        /* let_next_come() comes back to it */
     } else if (++entry->rounds > ROUNDS_MOST) {
         complete(entry, &entry->acquire, SIMBA_EUNAVAIL,
                  "its key vanishes again and again");

@@ -51,6 +51,7 @@ bool simba_sighting_read(simba_sighting *sighting,
     if (length > 0 && length < sizeof copy) {
         memcpy(copy, text, length);
     }
+    /* NOLINTNEXTLINE(cert-err34-c): so many digits fit */
     if (sscanf(copy, "%18" SCNd64 " %18" SCNd64 " %18" SCNd64, &owner, &beat,
                &since_ms) != 3 ||
         owner != sighting->owner || beat != sighting->beat || since_ms <= 0 ||

@@ -206,7 +206,7 @@ static void on_change(simba__etcd_watch *watch,
         note_sighting(e, is_gone ? 0 : kv->mod);
     } else if (watch == &e->watches[SIMBA__ETCD_OWNER]) {
         on_owner(e, is_gone);
-    } else if (is_gone) {
+    } else if (is_gone && kv != NULL) {
         e->base.is_unwatched = true;
         e->before_gone = kv->mod;
         wake(e);

@@ -21,8 +21,11 @@ struct admin {
 static void finish(struct admin *admin, int status, const simba_error *error)
 {
     simba_request *request = admin->request;
-    simba_error why = error == NULL ? (simba_error){0} : *error;
+    simba_error why = {0};
 
+    if (error != NULL) {
+        why = *error;
+    }
     why.code = status == SIMBA_EUNKNOWN && !admin->has_written ? SIMBA_EUNAVAIL
                                                                : status;
     simba__rpc_fini(&admin->txn.rpc);

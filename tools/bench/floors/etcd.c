@@ -32,6 +32,7 @@ struct simba_floor {
 
 /* --- HTTP/2 -------------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's parameters */
 static ssize_t read_body(nghttp2_session *session,
                          int32_t stream,
                          uint8_t *room,
@@ -59,6 +60,7 @@ static ssize_t read_body(nghttp2_session *session,
     return (ssize_t)count;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's parameters */
 static ssize_t on_send(nghttp2_session *session,
                        const uint8_t *bytes,
                        size_t size,
@@ -71,6 +73,7 @@ static ssize_t on_send(nghttp2_session *session,
 }
 
 /* Of the messages on the stream of watches only their kind counts. */
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's parameters */
 static int on_data(nghttp2_session *session,
                    uint8_t flags,
                    int32_t stream,
