@@ -261,6 +261,17 @@ static void begin_greeting(simba_connection *conn)
     simba__connection_settle(conn);
 }
 
+/* Who was slow and has been sent what no filter made refuses that, and not us.
+ */
+void simba__connection_filter_failed(simba_connection *conn,
+                                     const simba_error *why)
+{
+    bool is_ours = conn->is_bare && why->code == SIMBA_EDENIED;
+
+    simba_connection_break(conn, is_ours ? SIMBA_EUNAVAIL : why->code,
+                           why->native, "%s", why->message);
+}
+
 void simba__connection_secure(simba_connection *conn)
 {
     simba_error why;
@@ -268,7 +279,7 @@ void simba__connection_secure(simba_connection *conn)
 
     simba__connection_post(conn); /* what it wants to be sent */
     if (rc < 0) {
-        simba_connection_break(conn, why.code, why.native, "%s", why.message);
+        simba__connection_filter_failed(conn, &why);
     } else if (rc == 1) {
         begin_greeting(conn);
     } else {

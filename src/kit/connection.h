@@ -90,6 +90,10 @@ void simba__connection_post(simba_connection *conn);
 /** Go on with the filter's handshake. */
 void simba__connection_secure(simba_connection *conn);
 
+/** Break it for what the filter said. */
+void simba__connection_filter_failed(simba_connection *conn,
+                                     const simba_error *why);
+
 /** Set the timer for the end of a silence that is too long. */
 void simba__connection_limit_silence(simba_connection *conn);
 

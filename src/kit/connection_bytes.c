@@ -232,7 +232,7 @@ static bool filter_input(simba_connection *conn, const char *bytes, size_t size)
         }
     } while (count > 0);
     if (count < 0) {
-        simba_connection_break(conn, why.code, why.native, "%s", why.message);
+        simba__connection_filter_failed(conn, &why);
     }
     return count == 0;
 }

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <openssl/ssl.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 /* --- other servers ------------------------------------------------------- */
@@ -334,6 +335,39 @@ TEST(test_connection__certificate_that_is_not_trusted_is_refused)
     await(client.downs == 1);
     assert_non_null(strstr(client.why.message, "does not speak TLS"));
     client_close(&client);
+    simba__tls_context_close(context);
+    close(fd);
+    close(listener);
+}
+
+static int waiting_bytes(int fd)
+{
+    int count = 0;
+
+    assert_int_equal(ioctl(fd, FIONREAD, &count), 0);
+    return count;
+}
+
+/* It speaks TLS, and so refuses what it was sent meanwhile in case it does not.
+ * The next time it may be in time. */
+TEST(test_connection__who_is_slow_to_speak_tls_refuses_nothing)
+{
+    struct client client = {.greets = true,
+                            .config = {.come_up_ms = 100, .bare_size = 65536}};
+    int listener = listen_on(&client.hosts[0]), fd;
+    simba__tls_context *context = use_tls(&client, "ca.pem");
+    SSL *ssl;
+
+    client_open(&client);
+    ssl = accept_tls(listener, &fd);
+    await(waiting_bytes(fd) > 10000);
+    assert_true(SSL_accept(ssl) <= 0);
+    await(client.downs >= 1);
+    if (client.why.code != SIMBA_EUNAVAIL) {
+        fail_msg("%s", client.why.message);
+    }
+    client_close(&client);
+    SSL_free(ssl);
     simba__tls_context_close(context);
     close(fd);
     close(listener);
