@@ -146,10 +146,11 @@ static bool is_of_tls(const char *words)
             strstr(words, "unexpected eof") == NULL);
 }
 
-/* What the library refuses by itself. */
+/* What the library refuses by itself, and who speaks another language. */
 static bool is_of_settings(const char *words)
 {
     return strstr(words, "invalid ") != NULL ||
+           strstr(words, "expected authentication request") != NULL ||
            strstr(words, "could not match ") != NULL ||
            strstr(words, "definition of service") != NULL ||
            strstr(words, "service file") != NULL;

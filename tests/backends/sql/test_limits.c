@@ -215,6 +215,14 @@ LIMITS_TEST(test_sql_limits__what_the_library_refuses_is_a_mistake)
         lying_server_tear_down(NULL);
     }
 }
+
+LIMITS_TEST(test_sql_limits__another_kind_of_server_is_a_mistake)
+{
+    static const struct lie lies[] = {LIE("HTTP/1.1 400 No\r\n"), {NULL, 0}};
+    const struct lying_server server = {.lies = lies};
+
+    expect_end(TLS_OFF, &server, SIMBA_EMISCONFIG, "");
+}
 #else
 /* Whoever listens on a port of this machine could ask for it. */
 LIMITS_TEST(test_sql_limits__password_is_not_given_in_clear)
