@@ -272,6 +272,8 @@ void simba__connection_read(simba_connection *conn)
     if (count == 0 || (count < 0 && errno != EAGAIN)) {
         const char *hint = conn->state == SIMBA__CONNECTION_GREETING
                                ? conn->config.hang_up_hint
+                           : conn->state == SIMBA__CONNECTION_SECURING
+                               ? ": does it speak TLS?"
                                : NULL;
 
         simba_connection_break(
