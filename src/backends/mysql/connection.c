@@ -56,6 +56,40 @@ int ma_pvio_register_callback(my_bool is_registered,
 
 static char whose[] = "simba";
 
+/* Whether the server knows TLS stands in its first packet: behind a head, the
+ * version of the protocol, a text and 13 more bytes. Where it knows none, the
+ * library goes on without, unless it is to verify, and may send the password in
+ * clear. It is kept from that before it has seen the packet. */
+static void check_greeting(struct simba__my_session *session,
+                           const unsigned char *bytes,
+                           size_t count)
+{
+    enum { TEXT = 5, SKIPPED = 13, PROTOCOL = 10 };
+    const struct simba__my *my = (const struct simba__my *)session->base.self;
+    unsigned char *greeting = session->greeting;
+    size_t left = sizeof session->greeting - session->greeted, at;
+
+    if (session->phase != SIMBA__MY_CONNECT || left == 0 ||
+        my->settings.tls.use == SIMBA__TLS_OFF) {
+        return;
+    }
+    count = count < left ? count : left;
+    memcpy(greeting + session->greeted, bytes, count);
+    session->greeted += count;
+    if (session->greeted <= TEXT || greeting[TEXT - 1] != PROTOCOL) {
+        return; /* an error, or nothing that the library takes */
+    }
+    at = TEXT +
+         strnlen((const char *)greeting + TEXT, session->greeted - TEXT) + 1 +
+         SKIPPED;
+    if (at + 1 < session->greeted ||
+        session->greeted == sizeof session->greeting) {
+        session->is_bare = at + 1 >= session->greeted ||
+                           (greeting[at + 1] & CLIENT_SSL >> 8) == 0;
+        session->greeted = sizeof session->greeting; /* all that matters */
+    }
+}
+
 static void on_heard(int is_written,
                      MYSQL *mysql,
                      const unsigned char *bytes,
@@ -63,11 +97,12 @@ static void on_heard(int is_written,
 {
     struct simba__my_session *session = NULL; /* other connections have none */
 
-    (void)bytes;
     mysql_get_optionv(mysql, MARIADB_OPT_USERDATA, whose, &session);
     if (session != NULL && !is_written && count <= SSIZE_MAX) {
         session->base.received += count;
-        if (simba__sql_is_too_much(&session->base, session->base.received)) {
+        check_greeting(session, bytes, count);
+        if (session->is_bare ||
+            simba__sql_is_too_much(&session->base, session->base.received)) {
             shutdown((int)mysql_get_socket(mysql), SHUT_RDWR);
         }
     }
@@ -107,6 +142,8 @@ void simba__my_connect(struct simba__sql_session *base)
     session->is_open = true;
     session->number++;
     session->phase = SIMBA__MY_CONNECT;
+    session->greeted = 0;
+    session->is_bare = false;
     memset(session->prepared, 0, sizeof session->prepared);
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
     mysql_optionsv(mysql, MARIADB_OPT_USERDATA, whose, session);
@@ -141,13 +178,12 @@ static int after_connect(struct simba__my_session *session)
     const char *user = session->mysql.user == NULL ? "" : session->mysql.user;
     simba_error error;
 
-    if (session->connected == NULL) {
+    if (session->connected == NULL && !session->is_bare) {
         simba__my_give_up(session);
         return ANSWERED;
     }
-    /* Of its own accord the library insists on TLS only if it is verified. */
-    if (my->settings.tls.use != SIMBA__TLS_OFF &&
-        mysql_get_ssl_cipher(&session->mysql) == NULL) {
+    if (session->is_bare || (my->settings.tls.use != SIMBA__TLS_OFF &&
+                             mysql_get_ssl_cipher(&session->mysql) == NULL)) {
         simba_error_set(&error, SIMBA_EMISCONFIG, 0,
                         "%s: the server does not speak TLS; tls=off does "
                         "without TLS",

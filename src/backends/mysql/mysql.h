@@ -48,8 +48,11 @@ enum simba__my_notify_step {
 struct simba__my_session {
     struct simba__sql_session base;
     MYSQL mysql;
-    bool is_open;    /* mysql is initialised */
-    unsigned number; /* grows with each connection */
+    bool is_open;                /* mysql is initialised */
+    unsigned char greeting[256]; /* how the server began, if TLS is wanted */
+    size_t greeted;              /* so much of it is known */
+    bool is_bare;                /* it knows no TLS */
+    unsigned number;             /* grows with each connection */
     enum simba__my_phase phase;
     enum simba__sql_statement statement;
     struct simba__sql_params params;

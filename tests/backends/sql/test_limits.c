@@ -240,9 +240,21 @@ LIMITS_TEST(test_sql_limits__password_is_not_given_in_clear)
 
         expect_end(TLS_OFF, &server, SIMBA_EMISCONFIG, "tls=on");
         lying_server_tear_down(NULL);
-        expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "tls=on");
-        lying_server_tear_down(NULL);
     }
+}
+
+/* It would send the password in clear, as if there were TLS. */
+LIMITS_TEST(test_sql_limits__server_without_tls_gets_no_password)
+{
+    static const struct lie lies[] = {
+        LIE("W\0\0\0\n5.5.5-10.11-MariaDB\0\7\0\0\0abcdefgh\0\376\367"
+            "\10\2\0\377\201\25\0\0\0\0\0\0\35\0\0\0abcdefghijkl\0caching_"
+            "sha2_password\0"),
+        LIE("\2\0\0\2\1\4"), /* all of it is needed */
+        {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .begins = true};
+
+    expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
 }
 
 /* The library goes on without, unless it is to verify. */
