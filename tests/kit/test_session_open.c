@@ -1,0 +1,270 @@
+/* A session store with one connection, and its server, played by the test: a
+ * line is a step, and its reply is one word. */
+#define _GNU_SOURCE
+#include "kit/connection_driver.h"
+
+#include <simba/sys/session_store.h>
+
+#include "fixtures/log_nothing.h"
+
+struct one_entry {
+    simba_entry base;
+    simba_exchange exchange;
+    char line[32];
+};
+
+struct one_store {
+    simba_session_store base;
+    simba_exchange renewal;
+    simba_entry *renewed;
+    _Atomic int puts, pings;
+};
+
+static struct one_store *opened;
+
+static void step_failed(simba_exchange *e, int status, const simba_error *error)
+{
+    struct one_entry *entry =
+        (struct one_entry *)((char *)e - offsetof(struct one_entry, exchange));
+
+    simba_entry_done(&entry->base, status, error, SIMBA_STANDS_NOWHERE);
+}
+
+static void send_step(simba_entry *base, const char *verb)
+{
+    struct one_entry *entry = (struct one_entry *)base;
+
+    snprintf(entry->line, sizeof entry->line, "%s\n", verb);
+    entry->exchange = (simba_exchange){.text = entry->line,
+                                       .failed = step_failed,
+                                       .deadline_ms = base->until_ms};
+    base->exchange = &entry->exchange;
+    simba_connection_submit(base->store->connection, &entry->exchange);
+}
+
+static void put(simba_entry *entry)
+{
+    opened->puts++;
+    send_step(entry, "put");
+}
+
+static void look(simba_entry *entry)
+{
+    send_step(entry, "look");
+}
+
+static void remove_key(simba_entry *entry)
+{
+    send_step(entry, "remove");
+}
+
+static void renewal_failed(simba_exchange *e,
+                           int status,
+                           const simba_error *error)
+{
+    (void)e;
+    simba_entry_renewed(opened->renewed, status, error, false);
+    simba_session_renewed(&opened->base);
+}
+
+static void renew(simba_session_store *store,
+                  simba_entry *const *entries,
+                  int count)
+{
+    assert_int_equal(count, 1);
+    opened->renewed = entries[0];
+    opened->renewal =
+        (simba_exchange){.text = "renew\n", .failed = renewal_failed};
+    store->exchange = &opened->renewal;
+    simba_connection_submit(store->connection, &opened->renewal);
+}
+
+static void ping(simba_session_store *store)
+{
+    (void)store;
+    opened->pings++;
+}
+
+/* "first" answers a step. */
+static size_t take_word(void *store,
+                        simba_connection *connection,
+                        const char *bytes,
+                        size_t size)
+{
+    simba_exchange *e = NULL;
+    struct one_entry *entry;
+
+    (void)store;
+    if (memchr(bytes, '\n', size) == NULL) {
+        return 0;
+    }
+    assert_true(simba_connection_take(connection, &e));
+    if (e != NULL) { /* NULL: it was cancelled */
+        assert_true(e != &opened->renewal);
+        entry = (struct one_entry *)((char *)e -
+                                     offsetof(struct one_entry, exchange));
+        entry->base.token = 7;
+        entry->base.owner = simba_session_owner("me", 7, 1);
+        simba_entry_done(&entry->base, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
+    }
+    return (size_t)((const char *)memchr(bytes, '\n', size) + 1 - bytes);
+}
+
+static int open_one(const simba_backend_config *config,
+                    simba_backend **backend,
+                    simba_error *error);
+static const simba_backend_ops one_table = {
+    SIMBA_SESSION_TABLE, .scheme = "one", .least_lease_ms = 100,
+    .open = open_one};
+static const simba_connection_config hooks = {.size = sizeof hooks,
+                                              .received = take_word};
+static const simba_session_ops ops = {.size = sizeof ops,
+                                      .store_size = sizeof(struct one_store),
+                                      .entry_size = sizeof(struct one_entry),
+                                      .mutex_size = sizeof(simba_session_mutex),
+                                      .name = "one",
+                                      .url = "one://host:4321",
+                                      .table = &one_table,
+                                      .connection = &hooks,
+                                      .put = put,
+                                      .look = look,
+                                      .remove = remove_key,
+                                      .renew = renew,
+                                      .renew_most = 1,
+                                      .ping = ping};
+
+static int open_one(const simba_backend_config *config,
+                    simba_backend **backend,
+                    simba_error *error)
+{
+    int rc = simba_session_open(config, &ops, backend, error);
+
+    opened = (struct one_store *)*backend;
+    return rc;
+}
+
+static simba_loop *open_store(const char *rest, int wanted, simba_error *error)
+{
+    simba_backend_config config = {.rest = rest, .log = log_nothing};
+    simba_backend *backend;
+
+    assert_int_equal(simba__loop_open(&config.loop, error), SIMBA_OK);
+    assert_int_equal(one_table.open(&config, &backend, error), wanted);
+    return config.loop;
+}
+
+static void detach_store(void *backend)
+{
+    if (backend != NULL) {
+        one_table.detach(backend);
+    }
+}
+
+static void close_store(simba_loop *loop)
+{
+    simba__loop_end(loop, detach_store, opened);
+    if (opened != NULL) {
+        one_table.close(&opened->base.base);
+    }
+    simba__loop_close(loop);
+}
+
+/* --- requests ------------------------------------------------------------ */
+
+static _Atomic int answered, last_status;
+
+static void on_done(simba_request *copy, int status, const simba_error *error)
+{
+    (void)copy, (void)error;
+    last_status = status;
+    answered++;
+}
+
+static void ask_for(simba_request *request, enum simba_request_kind kind)
+{
+    *request = (simba_request)SIMBA_REQUEST_INIT;
+    request->kind = kind;
+    request->mutex = "m";
+    request->id = "me";
+    request->attempt = (simba_attempt){1, 2};
+    request->ttl_ms = 60000;
+    request->transition_ms = 1;
+    request->deadline_ms = now_ms() + PATIENCE_MS;
+    request->done = on_done;
+    simba_loop_enter(opened->base.base.loop);
+    one_table.submit(&opened->base.base, request);
+    simba_loop_leave(opened->base.base.loop);
+}
+
+static simba_loop *open_at(int *listener, int *fd)
+{
+    simba_connection_host host = {0};
+    simba_error error;
+    simba_loop *loop;
+    char rest[64];
+
+    *listener = listen_on(&host);
+    snprintf(rest, sizeof rest, "//127.0.0.1:%d", host.port);
+    loop = open_store(rest, SIMBA_OK, &error);
+    *fd = admit(*listener);
+    answered = 0;
+    return loop;
+}
+
+TEST(test_session_open__refuses_a_url_without_hosts)
+{
+    simba_error error;
+
+    close_store(open_store("nonsense", SIMBA_EINVAL, &error));
+    assert_non_null(strstr(error.message, "one://host:4321"));
+    close_store(open_store("//", SIMBA_EINVAL, &error));
+    assert_non_null(strstr(error.message, "one://host:4321"));
+}
+
+TEST(test_session_open__has_a_port_where_none_is_named)
+{
+    simba_error error;
+    simba_loop *loop = open_store("//127.0.0.1", SIMBA_OK, &error);
+
+    assert_string_equal(simba_connection_where(opened->base.connection),
+                        "127.0.0.1:4321");
+    close_store(loop);
+}
+
+/* What was sent for the session that is over is of no use: its reply neither
+ * answers the step that is begun anew nor a renewal that was refused. */
+TEST(test_session_open__lost_session_cancels_what_is_under_way)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request acquire, renewal;
+
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    simba_loop_enter(loop);
+    simba_session_lost(&opened->base);
+    simba_loop_leave(loop);
+    expect(fd, "put\n");
+    assert_int_equal(opened->puts, 2);
+    say(fd, "first\n"); /* of the first */
+    nap_ms(20);
+    assert_int_equal(answered, 0);
+    say(fd, "first\n");
+    await(answered == 1);
+    assert_true(acquire.reply.mine && acquire.reply.token == 7);
+    assert_true(acquire.reply.lease_ms > 0);
+    assert_int_equal(opened->pings, 1);
+
+    ask_for(&renewal, SIMBA_RENEW);
+    expect(fd, "renew\n");
+    simba_loop_enter(loop);
+    simba_session_lost(&opened->base);
+    simba_loop_leave(loop);
+    await(answered == 2);
+    assert_true(last_status == SIMBA_OK && !renewal.reply.mine);
+    say(fd, "first\n");
+    nap_ms(20);
+    close_store(loop);
+    expect_hang_up(fd);
+    close(listener);
+}
