@@ -167,7 +167,8 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
               variable != NULL && *variable != '\0';
     (void)snprintf(verbosity, sizeof verbosity, "%d", cli.verbosity);
     if ((cli.store != NULL && !is_left &&
-         setenv("SIMBA_STORE", cli.store, 1) != 0) ||
+         (setenv("SIMBA_STORE", cli.store, 1) != 0 ||
+          setenv("SIMBA_STORE_IS_OPTION", "1", 1) != 0)) ||
         setenv("SIMBA_JSON", cli.is_json ? "1" : "0", 1) != 0 ||
         setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
         simba__say("out of memory");

@@ -7,6 +7,7 @@
 #include <simba/admin.h>
 #include <simba/version.h>
 
+#include <dirent.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,20 +114,59 @@ static int print_help(void)
     return simba__command_end();
 }
 
-/* The stores that are installed, and what their URLs may say. */
+static const char *const stores[] = {"sqlite",   "redis",     "mysql",
+                                     "postgres", "zookeeper", "etcd"};
+
+static void print_store(const char *name)
+{
+    char url[64], *text;
+
+    (void)snprintf(url, sizeof url, "%s:", name);
+    if (simba_admin_help(url, &text, NULL) == SIMBA_OK) {
+        (void)printf("%s%s", name == stores[0] || *text == '\0' ? "" : "\n",
+                     text);
+        free(text);
+    }
+}
+
+/* Of files simba-NAME.so those that are not ours, nor floors of the bench. */
+static int is_other_module(const struct dirent *entry)
+{
+    const char *file = entry->d_name, *end = strrchr(file, '.');
+    bool is_ours = strncmp(file, "simba-floor-", strlen("simba-floor-")) == 0;
+    char ours[64];
+
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        (void)snprintf(ours, sizeof ours, "simba-%s.so", stores[i]);
+        is_ours = is_ours || strcmp(file, ours) == 0;
+    }
+    return strncmp(file, "simba-", strlen("simba-")) == 0 && end != NULL &&
+           strcmp(end, ".so") == 0 && !is_ours;
+}
+
+/* The stores that are installed or in $SIMBA_MODULE_PATH, and what their URLs
+ * may say. */
 static int print_stores(void)
 {
-    static const char *const schemes[] = {
-        "sqlite:", "redis:", "mysql:", "postgres:", "zookeeper:", "etcd:"};
+    const char *variable = secure_getenv("SIMBA_MODULE_PATH");
+    char *path = strdup(variable == NULL ? "" : variable), *rest = path;
+    const char *directory;
 
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        char *text;
-
-        if (simba_admin_help(schemes[i], &text, NULL) == SIMBA_OK) {
-            (void)printf("%s%s", i == 0 ? "" : "\n", text);
-            free(text);
-        }
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        print_store(stores[i]);
     }
+    while ((directory = strsep(&rest, ":")) != NULL) {
+        struct dirent **entries = NULL;
+        int count = scandir(directory, &entries, is_other_module, alphasort);
+
+        for (int i = 0; i < count; i++) {
+            *strrchr(entries[i]->d_name, '.') = '\0';
+            print_store(entries[i]->d_name + strlen("simba-"));
+            free(entries[i]);
+        }
+        free(entries);
+    }
+    free(path);
     return simba__command_end();
 }
 

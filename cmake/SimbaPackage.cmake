@@ -7,6 +7,11 @@ install(TARGETS simba simba_static simba_tck EXPORT simba_targets)
 install(FILES ${PROJECT_SOURCE_DIR}/include/simba.h TYPE INCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/simba TYPE INCLUDE
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+# What authors of stores need beside the headers.
+install(FILES ${PROJECT_SOURCE_DIR}/docs/backends.md
+              ${PROJECT_SOURCE_DIR}/docs/safety.md TYPE DOC)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/backend
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(EXPORT simba_targets NAMESPACE simba:: FILE simba-targets.cmake
         DESTINATION ${simba_cmake_dir})
 

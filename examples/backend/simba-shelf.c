@@ -242,6 +242,12 @@ static void close_shelf(simba_backend *self)
     free(self);
 }
 
+/* What `simba help stores` says of it. */
+static char *help(void)
+{
+    return strdup("shelf:NAME\n");
+}
+
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "shelf",
@@ -251,6 +257,7 @@ const simba_backend_ops simba_module = {
     .close = close_shelf,
     .detach = detach,
     .forked = forked,
+    .help = help,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_BREAK | SIMBA_TELLS_ENDED,
 };

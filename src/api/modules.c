@@ -119,7 +119,8 @@ static bool is_address(const char *url, const char **kind)
     static const char *const usual[][2] = {{"6379", "redis"},
                                            {"5432", "postgres"},
                                            {"3306", "mysql"},
-                                           {"2181", "zookeeper"}};
+                                           {"2181", "zookeeper"},
+                                           {"2379", "etcd"}};
     const char *port = strrchr(url, ':');
 
     *kind = NULL;
@@ -163,7 +164,8 @@ static int refuse(const char *url, const char *scheme, simba_error *error)
     static const char *const known[] = {
         "sqlite",   "redis",      "rediss",        "redis+unix",
         "postgres", "postgresql", "redis+cluster", "redis+sentinel",
-        "mysql",    "mariadb",    "zookeeper",     "memory"};
+        "mysql",    "mariadb",    "zookeeper",     "etcd",
+        "memory"};
     const char *kind;
 
     if (is_address(url, &kind) && kind != NULL) {
@@ -188,10 +190,12 @@ static int refuse(const char *url, const char *scheme, simba_error *error)
     }
     if (scheme != NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "no store speaks \"%s:\"; there are sqlite:, "
-                               "redis:, postgres:, mysql:, zookeeper: and "
-                               "memory:",
-                               scheme);
+                               "no store speaks \"%s:\": no simba-%s.so is in "
+                               "$SIMBA_MODULE_PATH, " SIMBA_MODULE_DIR
+                               " or beside this program; there are sqlite:, "
+                               "redis:, postgres:, mysql:, zookeeper:, etcd: "
+                               "and memory:",
+                               scheme, scheme);
     }
     return simba_error_set(error, SIMBA_EINVAL, 0,
                            "not a store URL: it should begin as in sqlite:path "
@@ -215,7 +219,7 @@ static int load_module(const char *url,
         {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
         {"mariadb", "mysql"},        {"postgresql", "postgres"},
     };
-    static const char *const ours[] = {"mysql", "postgres", "redis",
+    static const char *const ours[] = {"etcd", "mysql", "postgres", "redis",
                                        "zookeeper"};
     struct search search = {.name = scheme};
     const simba_backend_ops *ops;

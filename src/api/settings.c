@@ -233,6 +233,8 @@ static int take_config(struct simba__settings *settings,
                        simba_error *error)
 {
     const char *variable = secure_getenv("SIMBA_STORE");
+    /* So simba(1) hands over --store to a command that is another program. */
+    bool is_option = secure_getenv("SIMBA_STORE_IS_OPTION") != NULL;
     const char *level = config->head.values[SIMBA__CONFIG_LOG_LEVEL];
     int line = config->head.lines[SIMBA__CONFIG_STORE];
     const char *const named[] = {
@@ -250,7 +252,9 @@ static int take_config(struct simba__settings *settings,
             (void)snprintf(settings->origin, room, "%s",
                            i == 0 ? "as given" : "from $SIMBA_STORE");
             (void)snprintf(settings->place, sizeof settings->place, "%s",
-                           i == 0 ? "" : "$SIMBA_STORE");
+                           i == 0      ? ""
+                           : is_option ? "--store"
+                                       : "$SIMBA_STORE");
             if (i == 2) {
                 (void)snprintf(settings->origin, room, "from %s:%d",
                                config->path, line);

@@ -173,6 +173,18 @@ an_empty_store_is_not_the_default() {
         PATH=$scratch/path:$PATH tells 64 hello --store
 }
 
+# Who wrote --store has set no variable.
+option_is_blamed() {
+    tells 78 tck --store sqlit:x &&
+        says 'simba: --store: no store speaks "sqlit:"' &&
+        tells 78 --store sqlit:x tck &&
+        says 'simba: --store: no store speaks "sqlit:"' &&
+        SIMBA_STORE=sqlit:x tells 78 tck &&
+        says "simba: \$SIMBA_STORE: no store speaks" &&
+        SIMBA_STORE=sqlit:x tells 78 tck --store required &&
+        says "simba: \$SIMBA_STORE: no store speaks"
+}
+
 tools_take_them_too() {
     said "0 events, 0 mutexes, 0 findings" verify /dev/null &&
         tells 0 --json verify /dev/null && grep -q '^{"events":0' "$scratch/out"

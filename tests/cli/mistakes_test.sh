@@ -85,6 +85,15 @@ addresses_are_no_urls() {
             --store redi://h list
 }
 
+# It may be a module of somebody's own, and the path mistyped.
+missing_modules_are_named() {
+    code 78 "$simba" --store ledger://h list 2>"$scratch/err" &&
+        grep -q ' simba-ledger\.so .*\$SIMBA_MODULE_PATH.* etcd: ' \
+            "$scratch/err" &&
+        says 78 'no store speaks "etdc:"; did you mean etcd:?' \
+            --store etdc://h list
+}
+
 blanks_and_quotes_are_seen() {
     says 78 "not a store URL: it should begin as in sqlite:path or \
 redis://host, without blanks or quotes before it" --store ' redis://h' list &&

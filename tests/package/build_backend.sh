@@ -2,24 +2,24 @@
 # Does what docs/backends.md says: compiles the examples of backends with the
 # installed headers, and runs the contract on them.
 #
-#   build_backend.sh PREFIX LIBDIR SOURCES WORK
+#   build_backend.sh PREFIX LIBDIR WORK
 set -eu
 export LC_ALL=C
 
-libdir=$2 sources=$3 work=$4
+libdir=$2 work=$3
 # Without spaces, wherever we are: $(pkg-config) of the shell is in words.
 way=$(mktemp -d)
 server=
 trap 'rm -rf "$way"; test -z "$server" || kill "$server"' EXIT
 ln -s "$1" "$way/prefix"
-prefix=$way/prefix
+prefix=$way/prefix doc=$1/share/doc/simba
 rm -rf "$work"
 mkdir -p "$work"
-cp "$sources"/examples/backend/*.c "$work"
+cp "$doc"/examples/backend/*.c "$work"
 cd "$work"
 # The indented lines from the compiler's on.
 sed -n '/^    cc /,/^    simba tck/s/^    //p' \
-    "$sources/docs/backends.md" >steps.sh
+    "$doc/backends.md" >steps.sh
 grep -q '^cc ' steps.sh && grep -q '^simba tck ' steps.sh
 export PATH=$prefix/bin:$PATH PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 export LD_LIBRARY_PATH=$prefix/$libdir
@@ -37,3 +37,5 @@ wait "$rank" || { cat rank.out; exit 1; }
 for said in out rank.out; do
     tail -n 1 "$said" | grep -Eq '^[1-9][0-9]+ passed, 0 failed$'
 done
+# Who wrote a module finds it among the stores.
+SIMBA_MODULE_PATH=$PWD simba help stores | grep -x 'shelf:NAME'
