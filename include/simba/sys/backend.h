@@ -4,8 +4,9 @@
  *
  * A backend holds no policy. It carries out single requests on single
  * mutexes; when to ask, to renew, to retry or to give up is decided elsewhere.
- * docs/safety.md says what a request must guarantee; the shortest backend to
- * read is src/backends/memory.
+ * backends.md says how to write one, safety.md what a request must guarantee,
+ * and examples/backend has some to begin with; they are installed together, in
+ * share/doc/simba.
  */
 #ifndef SIMBA_SYS_BACKEND_H
 #define SIMBA_SYS_BACKEND_H
@@ -65,18 +66,22 @@ enum simba_subscription {
 
 /** A backend: static, const, shared by its instances. */
 struct simba_backend_ops {
-    uint32_t abi;           /**< SIMBA_BACKEND_ABI */
-    const char *scheme;     /**< of its URLs, static */
-    int64_t least_lease_ms; /**< shortest ttl + transition it can keep */
+    uint32_t abi;       /**< SIMBA_BACKEND_ABI */
+    const char *scheme; /**< of its URLs, static */
+    /** The shortest ttl + transition it can keep: shorter ones are refused. A
+     * few times what a slow answer takes; 100 is the least that any has. */
+    int64_t least_lease_ms;
 
     /** MUST. Open a store and set base.ops and base.loop. Called on the thread
-     * of simba_store_open(); may block. */
+     * of simba_store_open(); may block. Outside the loop: enter it for what
+     * must be done inside, such as simba_connection_open(). */
     int (*open)(const simba_backend_config *config,
                 simba_backend **backend,
                 simba_error *error);
     /** MUST. Start a request; complete it exactly once with
      * simba_request_done(), at once or later. Must not block. Inside the loop.
-     */
+     * Kinds whose capability is not claimed do not come; one that you do not
+     * know, of a newer library, is completed with SIMBA_EINVAL. */
     void (*submit)(simba_backend *self, simba_request *request);
     /** MUST. Free it. Called on the thread of simba_store_close() when the loop
      * has ended and no request is open; may block shortly. */
@@ -93,7 +98,10 @@ struct simba_backend_ops {
     uint32_t capabilities; /**< of enum simba_capability */
 
     /** MAY be NULL. How much this process wants to hear about a mutex has
-     * changed. Inside the loop. */
+     * changed: of who observes before its first read, of who waits not before
+     * its first refusal, which is too late to make sure that it hears. Comes
+     * whether a server is there or not: remember what is observed, and tell
+     * each new connection. Inside the loop. */
     void (*subscription)(simba_backend *self,
                          const char *mutex,
                          enum simba_subscription subscription);
@@ -120,8 +128,9 @@ struct simba_backend_ops {
 
     /** MAY be NULL: there is nothing to say. How its URLs look and which
      * parameters they take, for people: the first line is a URL, the others are
-     * two blanks, a name, blanks and what it means. To be freed by free();
-     * NULL: no memory. Any thread. */
+     * two blanks, a name, blanks and what it means. `simba help stores` prints
+     * it, simba_admin_help() has it. To be freed by free(); NULL: no memory.
+     * Any thread. */
     char *(*help)(void);
 
     /** MAY be NULL: as long as its lease. How long a tenure may be certain at
@@ -165,7 +174,8 @@ SIMBA_API int64_t simba_loop_now_ms(void);
 SIMBA_API int simba_loop_nudge_fd(const simba_loop *loop);
 
 /** Count a connection to the store that was lost and has been made anew, for
- * simba/metrics.h. Any thread. */
+ * simba/metrics.h. Those of simba/sys/connection.h count by themselves: only
+ * for a backend with another way to its server. Any thread. */
 SIMBA_API void simba_count_reconnect(simba_loop *loop);
 
 /** A descriptor to be woken by. Lives in the backend's memory, zeroed first. */

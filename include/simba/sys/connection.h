@@ -7,7 +7,7 @@
  * The connection finds the server, reconnects with growing pauses, goes on to
  * the next server when one fails or falls silent, keeps deadlines, and knows of
  * each request whether it was sent, which is what tells "failed" from "unknown"
- * (S8).
+ * (S8). It counts what it makes anew: simba_count_reconnect() is not for it.
  *
  *     RESOLVING -> CONNECTING -> [SECURING] -> connected() -> ready() -+
  *         ^                                                            |
@@ -80,7 +80,13 @@ typedef struct simba_exchange simba_exchange;
 /**
  * One request on a connection, and its reply. Lives in its user's memory,
  * zeroed first; the user's again when it has ended, has failed or was
- * cancelled. Most have it as the first member of a struct of their own.
+ * cancelled, and may be submitted again at once, for something else: from
+ * failed(), or from received() after simba_connection_take(). Most have it as
+ * the first member of a struct of their own.
+ *
+ * A simba_request that takes several exchanges, first a read and then a write,
+ * is unknown only if one that writes is: of a read that fails as SIMBA_EUNKNOWN
+ * it is completed with SIMBA_EUNAVAIL.
  */
 struct simba_exchange {
     /**
@@ -95,11 +101,11 @@ struct simba_exchange {
     bool (*send)(simba_exchange *self, simba_connection *connection);
     /**
      * MUST. There will be no reply. Called exactly once, unless it has ended or
-     * was cancelled before; it may be freed or submitted again from here.
+     * was cancelled before; it may be freed from here.
      *
      * @param status  SIMBA_EUNKNOWN: it was sent, and may have taken effect or
      *                may yet. Any other: it surely was not sent
-     * @param error   says why; borrowed
+     * @param error   says why, `status` is its code; borrowed
      */
     void (*failed)(simba_exchange *self, int status, const simba_error *error);
     int64_t deadline_ms; /**< boot clock, when it fails; 0: no deadline */
@@ -254,7 +260,10 @@ typedef struct simba_connection_config {
      * try, a third of it. */
     int64_t come_up_ms;
     /** Without a byte while a reply is due: it breaks; 2000. INT64_MAX: never.
-     * Where pushes are all that comes, ping: a request is a sign of life. */
+     * Where none is due, TCP notices within ten seconds that the server has
+     * vanished. A ping would see it sooner, and a server that hangs: for
+     * waiters and observers it is not needed, who ask now and then themselves.
+     */
     int64_t silence_ms;
     /** The first pause, and the longest, before a server is tried again; 10 and
      * 200. */
@@ -268,8 +277,10 @@ typedef struct simba_connection_config {
      * that drives awaits a reply. */
     bool has_pushes;
     /** Nothing is kept for a server that is not there: when each was tried in
-     * vain, what is unsent fails, with the reason. Else it waits for its
-     * deadline. */
+     * vain, what is unsent fails, with the reason; what is submitted in the
+     * pause then, when the next try is in vain as well. Else it waits for its
+     * deadline. For backends with SIMBA_HAS_SERVER, which call simba_wake() in
+     * ready(). */
     bool fails_unsent;
     /** MAY be NULL. Ends the message when the server hangs up before it is
      * ready, as in ": does it want TLS?". */
@@ -283,7 +294,7 @@ typedef struct simba_connection_config {
 
 /**
  * Open a connection. The first server is tried soon; no hook is called from
- * within.
+ * within. Inside the loop as all else: open() of a backend enters it for this.
  *
  * @return SIMBA_OK; SIMBA_ENOMEM; SIMBA_EMISUSE for what no config can be
  */

@@ -217,14 +217,16 @@ struct simba_request {
 /* clang-format on */
 
 /**
- * Complete a request, exactly once.
+ * Complete a request, exactly once. One that has no answer at its deadline is
+ * completed then or soon after: as SIMBA_EUNKNOWN if it may have taken effect,
+ * else as SIMBA_EUNAVAIL.
  *
  * @param request  gone afterwards
  * @param status   SIMBA_OK: answered. SIMBA_EUNKNOWN: it may have taken effect,
  *                 or may yet. Any other code: it surely had none. SIMBA_EBUSY,
  *                 of an acquire: the store grants nothing to anybody for a
  *                 while; the error says why and how long.
- * @param error    why it failed, or NULL; copied
+ * @param error    why it failed, with `status` as its code, or NULL; copied
  *
  * Threads: inside the loop.
  */
