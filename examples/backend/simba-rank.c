@@ -262,7 +262,8 @@ static void ask_alone(simba_session_store *store, simba_request *request)
 static const simba_connection_config hooks = {.size = sizeof hooks,
                                               .connected = connected,
                                               .received = received,
-                                              .has_pushes = true};
+                                              .has_pushes = true,
+                                              .fails_unsent = true};
 
 static const simba_session_ops session_ops = {
     .size = sizeof session_ops,
@@ -295,5 +296,5 @@ const simba_backend_ops simba_module = {
     .scheme = "rank",
     .least_lease_ms = 500,
     .open = open_rank,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_HAS_SESSION_LEASE,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_HAS_SESSION_LEASE | SIMBA_HAS_SERVER,
 };
