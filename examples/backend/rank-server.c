@@ -20,6 +20,7 @@
  * A session of which nothing was heard for its timeout ends with its keys. */
 #define _GNU_SOURCE
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -439,6 +440,9 @@ int main(int argc, char **argv)
             if (clients[c].fd == 0 && set[0].revents != 0) {
                 int fd = accept(listener, NULL, NULL);
 
+                /* Replies and pushes are small, and none waits for another. */
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1},
+                           sizeof(int));
                 set[0].revents = 0;
                 clients[c].fd = fd > 0 ? fd : 0;
             }
