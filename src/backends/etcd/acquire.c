@@ -543,7 +543,7 @@ static void write_grant(entry_t *e)
     if (e->has_looked && !is_queued) { /* by what was kept of it */
         simba__etcd_delete(txn, 'v');
     }
-    simba__etcd_get(txn, ELSE, "otxswq");
+    simba__etcd_get(txn, ELSE, "otw"); /* short; a look tells the rest */
 }
 
 static void write_refresh(entry_t *e)
@@ -585,7 +585,7 @@ static void write_look(entry_t *e)
 {
     char letters[SIMBA__ETCD_ASKED + 1];
 
-    snprintf(letters, sizeof letters, "sotS%s%s%s",
+    snprintf(letters, sizeof letters, "sotxS%s%s%s",
              e->txn.number != 0 ? "q" : "vw",
              e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
     e->txn.session = (int64_t)e->owner.session;
@@ -649,7 +649,7 @@ static void write_kept(entry_t *e)
 static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 {
     entry_t *e = container_of(txn, entry_t, txn);
-    enum action sent = (enum action)e->sent;
+    enum action sent = (enum action)e->sent, next;
 
     if (status != SIMBA_OK && error->native == NOT_FOUND) {
         simba__etcd_session_end(store_of(e), "its lease is not found");
@@ -675,6 +675,7 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         if (sent == GRANT) {
             e->base.token = 0;
             e->has_looked = false;
+            e->refusals++;
         } else if (sent == JOIN && txn->is_done) {
             note_joined(e);
         } else if (sent == LOOK && txn->create != 0) {
@@ -690,7 +691,9 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
             e->free_ms = simba_loop_now_ms();
         }
         e->base.position = (uint64_t)txn->create;
-        go_on(e, decide(e));
+        next = decide(e);
+        go_on(e,
+              next == GRANT && sent == GRANT && e->refusals > 1 ? LOOK : next);
     }
     simba_entry_drop(&e->base);
 }
@@ -741,7 +744,7 @@ static entry_t *begin_step(simba_entry *entry)
 {
     entry_t *e = (entry_t *)entry;
 
-    e->rounds = 0;
+    e->rounds = e->refusals = 0;
     e->is_full = e->is_undone = e->is_vanished = e->is_sighted = false;
     e->is_queue_empty = e->has_looked = e->is_kept = false;
     e->waiting_mod = 0;

@@ -207,11 +207,11 @@ enum {
 
 struct simba__etcd_entry {
     simba_entry base;
-    simba__etcd_txn txn; /* one at a time */
-    int sent;            /* which it is */
-    int64_t sent_ms;     /* when it was sent */
-    int rounds;
-    bool is_doubted; /* one was not answered, and may come late */
+    simba__etcd_txn txn;  /* one at a time */
+    int sent;             /* which it is */
+    int64_t sent_ms;      /* when it was sent */
+    int rounds, refusals; /* of this step: transactions, and grants in vain */
+    bool is_doubted;      /* one was not answered, and may come late */
 
     /* As seen in this step. */
     bool is_full; /* the servers have no space */
