@@ -36,6 +36,7 @@ struct simba__url_form {
     const struct simba__parameter *parameters; /* the last has no name */
     /* There are hosts; user, password and password_file are parameters too. */
     bool is_networked;
+    int port; /* of a host that is given without one */
     /* Where the settings have their struct simba__tls_settings; 0: nowhere.
      * tls, verify, ca, cert and key are parameters then. */
     size_t tls_offset;

@@ -90,20 +90,16 @@ static int connect(simba_session_store *self,
                    simba_error *error)
 {
     static const struct simba__parameter none[] = {{0}};
-    struct simba__url_form form = {.store = self->ops->name,
-                                   .example = self->ops->url,
-                                   .parameters = none,
-                                   .is_networked = true};
+    struct simba__url_form form = {
+        .store = self->ops->name,
+        .example = self->ops->url,
+        .parameters = none,
+        .is_networked = true,
+        .port = (int)strtol(strrchr(self->ops->url, ':') + 1, NULL, 10)};
     simba_connection_config with = *self->ops->connection;
     struct simba__url url;
     int rc = simba__url_read(&url, &form, config->rest, error);
 
-    for (size_t i = 0; i < url.host_count; i++) {
-        if (url.hosts[i].port == 0) {
-            url.hosts[i].port =
-                (int)strtol(strrchr(form.example, ':') + 1, NULL, 10);
-        }
-    }
     with.store = form.store;
     with.loop = config->loop;
     with.log = config->log;
@@ -178,11 +174,12 @@ void simba_session_forked(simba_backend *base)
 
 bool simba_session_drive(simba_backend *base, int64_t until_ms)
 {
+    const simba_session_store *self = (const simba_session_store *)base;
     bool is_driving;
 
     simba_loop_enter(base->loop);
-    is_driving = simba_connection_drive(
-        ((simba_session_store *)base)->connection, NULL, until_ms);
+    is_driving = self->connection != NULL &&
+                 simba_connection_drive(self->connection, NULL, until_ms);
     simba_loop_leave(base->loop);
     return is_driving;
 }

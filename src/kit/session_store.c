@@ -95,6 +95,7 @@ static void grant(simba_entry *entry)
 
     assert(entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving);
     assert(entry->token != 0);
+    entry->confirmed_ms = 0; /* nobody stands before it any more */
     if (lease_ms <= 0) {
         entry->is_head = true;
         entry->owner = simba_owner_none(); /* nobody can have it but us */
@@ -586,7 +587,7 @@ static void acquire(simba_session_store *self, simba_request *request)
         return;
     }
     simba_entry_hold(entry);
-    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "asked again");
+    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "no answer in time");
     if (entry->is_leaving) {
         simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
     } else {
@@ -646,9 +647,9 @@ static void release(simba_session_store *self, simba_request *request)
     }
     simba_entry_hold(entry);
     entry->is_leaving = true;
-    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "given up");
-    complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "given up");
-    complete(entry, &entry->release, SIMBA_EUNKNOWN, "asked again");
+    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "no answer in time");
+    complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "no answer in time");
+    complete(entry, &entry->release, SIMBA_EUNKNOWN, "no answer in time");
     entry->release = request;
     arm(entry);
     go(entry);

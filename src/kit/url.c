@@ -92,6 +92,9 @@ static int read_hosts(struct simba__url *url,
         if (problem != NULL) {
             return simba__url_refuse(form, problem, error);
         }
+        if (url->hosts[url->host_count].port == 0) {
+            url->hosts[url->host_count].port = form->port;
+        }
         url->host_count++;
     }
     return SIMBA_OK;

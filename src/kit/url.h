@@ -20,8 +20,7 @@ struct simba__url {
     const char *authority;        /* between // and /; NULL: there is no // */
     const char *user, *password;  /* NULL: none */
     const char *password_file;    /* where the password came from, or NULL */
-    simba_connection_host *hosts; /* of a networked store; a port that was not
-                                   * given is 0 */
+    simba_connection_host *hosts; /* of a networked store */
     size_t host_count;
     char *path; /* "" or from its slash on */
 

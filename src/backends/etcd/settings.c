@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 2379, PREFIX_MOST = 128 };
+enum { PREFIX_MOST = 128 };
 
 static const struct simba__parameter parameters[] = {{0}};
 
@@ -20,6 +20,7 @@ static const struct simba__url_form form = {
     .example = "etcd://host:2379,host:2379/namespace",
     .parameters = parameters,
     .is_networked = true,
+    .port = 2379,
     .tls_offset = offsetof(simba__etcd_settings, tls)};
 
 /* Says what is wrong, or NULL. */
@@ -56,11 +57,6 @@ int simba__etcd_settings_init(simba__etcd_settings *settings,
     problem = check(url);
     if (problem != NULL) {
         return simba__url_refuse(&form, problem, error);
-    }
-    for (size_t i = 0; i < url->host_count; i++) {
-        if (url->hosts[i].port == 0) {
-            url->hosts[i].port = PORT;
-        }
     }
     path = url->path + strspn(url->path, "/");
     length = strlen(path);
