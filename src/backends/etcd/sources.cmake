@@ -1,5 +1,7 @@
 # The etcd store: gRPC by nghttp2, TLS by OpenSSL.
-pkg_check_modules(nghttp2 IMPORTED_TARGET libnghttp2)
+set(SIMBA_NGHTTP2 libnghttp2 CACHE STRING "What pkg-config calls nghttp2")
+mark_as_advanced(SIMBA_NGHTTP2)
+pkg_check_modules(nghttp2 IMPORTED_TARGET ${SIMBA_NGHTTP2})
 
 simba_want_store(etcd simba_has_etcd "libnghttp2-dev libssl-dev"
                  nghttp2_FOUND openssl_FOUND)

@@ -1,633 +1,408 @@
-/* Requests without a latch. Read, list and break wait for a
- * connection, send in steps, and answer once; one whose connection is lost
- * begins again on the next. Doctor and init block, on a worker's thread. */
+/* Requests without an entry: each sends in steps and answers once; one whose
+ * connection is lost begins again on the next. Here are read, list and break;
+ * what examines and makes is in doctor.c and init.c. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
 #include "core/name.h"
-#include "util/container.h"
 
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The owner may go between two steps; this often is no accident. */
 enum { ROUNDS_MOST = 16 };
 
-/* Of the session of doctor and init: longer than any of their calls. */
-enum { BLOCKING_SESSION_MS = 16000 };
+/* Which step has what. */
+enum { CHILDREN, DATA, LATCHES = DATA, OWNERS, DELETED = OWNERS };
 
-/* One node that is asked about: a latch, a mutex of a list, or the parent of
- * either. It is what the client library gives back with a reply, so items stay
- * where they are while replies are due. */
-struct item {
-    struct simba__zk_admin_request *admin;
-    char *path;
-    int rc;
-    simba_owner owner; /* of a latch: who waits or owns there */
-    int latches;       /* of a mutex */
-    char *lowest;      /* of a mutex: path of its lowest latch */
-};
-
-/* A read, list or break under way. */
-struct simba__zk_admin_request {
-    struct simba__zk_admin_request *next; /* while parked */
-    struct simba__zk *self;
-    simba_request *request; /* NULL: answered; only replies are due */
-    uint64_t generation;
-    int64_t since_ms; /* when it came */
-    simba_timer deadline;
-    bool is_lost;   /* with its connection: it begins again */
-    bool is_unsent; /* something of this step could not be sent */
-    int replies_due;
-    int rounds;  /* how often it began again */
-    int deletes; /* break: sent, of which one may have been it */
-    void (*step)(struct simba__zk_admin_request *admin, int rc);
-    struct item parent; /* its mutex, or /simba */
-    struct item *items; /* latches in the order of the queue, or mutexes */
-    int count;
-    bool is_numbered; /* the view tells of all mutexes made as well */
-    struct simba__zk_view view;
-};
-
-typedef void step_fn(struct simba__zk_admin_request *admin, int rc);
-
-static void start(struct simba__zk_admin_request *admin, step_fn *step);
-static step_fn read_latches, list_mutexes, break_latches;
+typedef simba__zk_admin admin_t;
 
 /* --- life ---------------------------------------------------------------- */
 
-static void free_items(struct simba__zk_admin_request *admin)
+/* What only read has no outcome to be in doubt about. */
+static void finish(admin_t *admin, int status, const simba_error *error)
 {
-    for (int i = 0; i < admin->count; i++) {
-        free(admin->items[i].path);
-        free(admin->items[i].lowest);
-    }
-    free(admin->items);
-    admin->items = NULL;
-    admin->count = 0;
-}
-
-/* Frees it when nobody comes back to it any more. */
-static void tidy(struct simba__zk_admin_request *admin)
-{
-    if (admin->request == NULL && admin->replies_due == 0) {
-        free_items(admin);
-        free(admin->parent.path);
-        free(admin);
-    }
-}
-
-/* Answers; after that it is gone. */
-static void finish(struct simba__zk_admin_request *admin,
-                   int status,
-                   const simba_error *error)
-{
-    struct simba__zk_admin_request **at = &admin->self->parked;
     simba_request *request = admin->request;
+    simba_error why = error == NULL ? (simba_error){0} : *error;
 
-    assert(request != NULL);
-    while (*at != NULL && *at != admin) {
-        at = &(*at)->next;
-    }
-    if (*at == admin) {
-        *at = admin->next;
-    }
-    admin->request = NULL;
-    simba_timer_clear(admin->self->base.loop, &admin->deadline);
-    tidy(admin);
+    simba__zk_doctor_end(admin);
     if (request->reply.mine) { /* broken, and only not told who is next */
         status = SIMBA_OK;
+    } else if (admin->deletes > 0 && status != SIMBA_OK) {
+        status = why.code = SIMBA_EUNKNOWN;
+    } else if (status == SIMBA_EUNKNOWN) {
+        status = why.code = SIMBA_EUNAVAIL;
     }
-    simba_request_done(request, status, status == SIMBA_OK ? NULL : error);
+    admin->self->admins--;
+    for (int i = 0; i < SIMBA__ZK_STEPS; i++) {
+        simba__zk_batch_fini(&admin->batches[i]);
+    }
+    free(admin);
+    simba_request_done(request, status, status == SIMBA_OK ? NULL : &why);
 }
 
-static void fail(struct simba__zk_admin_request *admin, int rc)
+void simba__zk_admin_finish(admin_t *admin, int rc)
 {
     simba_error error;
-    int status = simba__zk_fail(admin->self, rc, &error);
 
-    /* What only read has no outcome to be in doubt about. */
-    if (status == SIMBA_EUNKNOWN && admin->deletes == 0) {
-        status = error.code = SIMBA_EUNAVAIL;
-    }
-    finish(admin, status, &error);
-}
-
-void simba__zk_admin_go(struct simba__zk *self)
-{
-    while (self->is_connected && self->parked != NULL) {
-        struct simba__zk_admin_request *admin = self->parked;
-        const simba_request *request = admin->request;
-        bool is_read = request->kind == SIMBA_READ || request->reply.mine;
-
-        self->parked = admin->next;
-        if (request->kind == SIMBA_REACH) {
-            finish(admin, SIMBA_OK, NULL);
-            continue;
-        }
-        admin->generation = self->generation;
-        start(admin, is_read                       ? read_latches
-                     : request->kind == SIMBA_LIST ? list_mutexes
-                                                   : break_latches);
+    if (rc == SIMBA__ZK_OK) {
+        finish(admin, SIMBA_OK, NULL);
+    } else {
+        finish(admin, simba__zk_fail(admin->self, rc, &error), &error);
     }
 }
 
-void simba__zk_admin_fail(struct simba__zk *self)
+/* An ensemble that was there is waited for to the deadline: an election takes a
+ * while. One that has never answered may have another address. */
+static void on_done(simba__zk_batch *batch)
 {
-    simba_error error;
-    int status = simba__zk_unanswered(self, &error);
+    admin_t *admin = batch->user;
+    simba__zk *self = admin->self;
+    int status = batch->status;
+    bool may_pass = status == SIMBA_EUNKNOWN || status == SIMBA_EUNAVAIL;
+    simba_error why;
 
-    while (self->parked != NULL) {
-        finish(self->parked,
-               self->parked->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
+    if (status == SIMBA_OK) {
+        admin->step(admin);
+    } else if (may_pass && self->session != NULL &&
+               (self->was_answered || batch->session != self->session) &&
+               simba_loop_now_ms() < admin->request->deadline_ms) {
+        admin->rounds = 0;
+        admin->begin(admin);
+    } else if (may_pass) {
+        (void)simba__zk_unanswered(self, batch->error, &why);
+        finish(admin, status, &why);
+    } else {
+        finish(admin, status, batch->error);
     }
 }
 
-/* It starts on the next connection, as long as its deadline allows. */
-static void park(struct simba__zk_admin_request *admin)
+simba__zk_batch *simba__zk_admin_begin(admin_t *admin, int which)
 {
-    struct simba__zk *self = admin->self;
-    struct simba__zk_admin_request **at = &self->parked;
-    simba_error error;
+    simba__zk_batch *batch = &admin->batches[which];
 
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    admin->next = NULL;
-    *at = admin;
-    if (simba__zk_session_want(self, admin->request, &error) == SIMBA_OK) {
-        simba__zk_admin_go(self);
-    }
+    batch->user = admin;
+    simba__zk_begin(batch, admin->self);
+    return batch;
 }
 
-/* --- replies ------------------------------------------------------------- */
-
-/* Enters the loop with a reply. */
-static struct item *arrive(const void *data)
+void simba__zk_admin_send(admin_t *admin,
+                          simba__zk_batch *batch,
+                          simba__zk_admin_step *step)
 {
-    struct item *item = (struct item *)data;
-
-    simba_loop_enter(item->admin->self->base.loop);
-    assert(item->admin->replies_due > 0);
-    item->admin->replies_due--;
-    return item;
+    admin->step = step;
+    batch->exchange.deadline_ms = admin->request->deadline_ms;
+    simba__zk_send(batch,
+                   admin->probe != NULL ? admin->probe : admin->self->session,
+                   admin->request, on_done);
 }
 
-/* Leaves the loop; before that, with the last reply, the next step. */
-static void settle(struct simba__zk_admin_request *admin, int rc)
-{
-    struct simba__zk *self = admin->self;
+/* --- what is asked about a mutex, or about all --------------------------- */
 
-    if (admin->generation == self->generation) {
-        (void)simba__zk_session_lives(self, rc);
+static void read_latches(admin_t *admin);
+
+static const simba__zk_reply *last_of(const admin_t *admin, int which)
+{
+    const simba__zk_batch *batch = &admin->batches[which];
+
+    return &batch->replies[batch->count - 1];
+}
+
+static simba__zk_mutex *observed(const admin_t *admin)
+{
+    simba_session_mutex *mutex = simba_session_mutex_get(
+        &admin->self->base, admin->request->mutex, false);
+
+    return mutex != NULL && mutex->is_observed ? (simba__zk_mutex *)mutex
+                                               : NULL;
+}
+
+/* Begins with the children. Our server may lag behind the leader: what is asked
+ * after a sync, in the same session, is answered with all that was written
+ * before the sync. */
+static void start(admin_t *admin, simba__zk_admin_step *step)
+{
+    const simba_request *request = admin->request;
+    simba__zk_batch *batch;
+
+    if (++admin->rounds > ROUNDS_MOST) {
+        simba__zk_admin_finish(admin, SIMBA__ZK_NO_NODE);
+        return;
     }
-    admin->is_lost |=
-        simba__zk_is_lost(rc) || admin->generation != self->generation;
-    if (admin->request == NULL) {
-        tidy(admin);
-    } else if (self->is_closing) {
-        fail(admin, ZCLOSING);
-    } else if (admin->replies_due == 0 && admin->is_lost) {
-        admin->is_lost = false;
-        park(admin);
-    } else if (admin->replies_due == 0) {
-        admin->step(admin, rc);
+    batch = simba__zk_admin_begin(admin, CHILDREN);
+    admin->is_numbered = step == read_latches && observed(admin) != NULL;
+    simba__zk_ask(batch, SIMBA__ZK_SYNC, NULL, "/");
+    if (admin->is_numbered) {
+        simba__zk_ask(batch, SIMBA__ZK_EXISTS, NULL, NULL);
     }
-    simba_loop_leave(self->base.loop);
+    if (request->kind != SIMBA_REACH) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_CHILDREN,
+                      request->kind == SIMBA_LIST ? NULL : request->mutex,
+                      NULL);
+    }
+    simba__zk_admin_send(admin, batch, step);
 }
 
 static int by_sequence(const void *a, const void *b)
 {
-    const struct item *one = a, *other = b;
-
-    return strcmp(simba__zk_sequence(one->path),
-                  simba__zk_sequence(other->path));
+    return strcmp(simba__zk_sequence(*(char *const *)a),
+                  simba__zk_sequence(*(char *const *)b));
 }
 
-/* Takes the children of the parent: mutexes, or the latches of one in the order
- * of the queue. */
-static void take_items(struct simba__zk_admin_request *admin,
-                       const struct String_vector *list)
-{
-    bool is_list = admin->request->kind == SIMBA_LIST;
-    int count = 0;
+/* --- read and break ------------------------------------------------------ */
 
-    admin->items = calloc((size_t)list->count + 1, sizeof(struct item));
-    for (int i = 0; admin->items != NULL && i < list->count; i++) {
-        if (is_list || simba__zk_sequence(list->data[i]) != NULL) {
-            struct item *item = &admin->items[count];
-
-            item->admin = admin;
-            item->rc = ZNONODE;
-            item->path = simba__zk_join(admin->parent.path, list->data[i]);
-            count += item->path != NULL;
-        }
-    }
-    admin->count = count;
-    if (count > 0 && !is_list) {
-        qsort(admin->items, (size_t)count, sizeof(struct item), by_sequence);
-    }
-}
-
-static void on_children(int rc,
-                        const struct String_vector *list,
-                        const struct Stat *stat,
-                        const void *data)
-{
-    struct item *item = arrive(data);
-    struct simba__zk_admin_request *admin = item->admin;
-    struct simba__zk_standing where;
-
-    if (admin->request != NULL && rc == ZOK && item == &admin->parent) {
-        admin->view.czxid = stat->czxid;
-        admin->view.latches_made = simba__zk_children_made(stat);
-        take_items(admin, list);
-    } else if (admin->request != NULL && rc == ZOK) {
-        simba__zk_stand(list->data, list->count, NULL, &where);
-        item->latches = where.latches;
-        if (where.lowest >= 0) {
-            item->lowest = simba__zk_join(item->path, list->data[where.lowest]);
-        }
-    }
-    settle(admin, rc);
-}
-
-/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-static void on_data(int rc,
-                    const char *value,
-                    int length,
-                    const struct Stat *stat,
-                    const void *data)
-{
-    struct item *item = arrive(data);
-
-    item->rc = rc;
-    if (rc == ZOK) {
-        item->owner = simba__zk_owner_of(value, length, stat);
-    }
-    settle(item->admin, rc);
-}
-
-static void on_deleted(int rc, const void *data)
-{
-    settle(arrive(data)->admin, rc);
-}
-
-/* Of /simba: there may be nothing of ours yet, or not any more. */
-static void on_base(int rc, const struct Stat *stat, const void *data)
-{
-    struct simba__zk_admin_request *admin = arrive(data)->admin;
-
-    admin->view.mutexes_made = rc == ZOK ? simba__zk_children_made(stat) : 0;
-    settle(admin, rc);
-}
-
-static void on_synced(int rc, const char *value, const void *data)
-{
-    (void)value;
-    settle(arrive(data)->admin, rc);
-}
-
-/* --- sending ------------------------------------------------------------- */
-
-static void sent(struct simba__zk_admin_request *admin, int rc)
-{
-    if (rc == ZOK) {
-        admin->replies_due++;
-    } else {
-        admin->is_unsent = true;
-    }
-}
-
-/* What follows when all that was sent is answered. */
-static void await(struct simba__zk_admin_request *admin, step_fn *step)
-{
-    admin->step = step;
-    if (admin->is_unsent) {
-        fail(admin, ZCONNECTIONLOSS);
-    } else if (admin->replies_due == 0) {
-        step(admin, ZOK);
-    }
-}
-
-static void send_children(struct item *item)
-{
-    sent(item->admin, zoo_aget_children2(item->admin->self->handle, item->path,
-                                         0, on_children, item));
-}
-
-/* Of a latch, or of the lowest latch of a mutex. */
-static void send_data(struct item *item)
-{
-    const char *path = item->lowest == NULL ? item->path : item->lowest;
-
-    sent(item->admin,
-         zoo_aget(item->admin->self->handle, path, 0, on_data, item));
-}
-
-static struct simba__zk_mutex *observed(
-    const struct simba__zk_admin_request *admin)
-{
-    const char *path = admin->parent.path;
-    struct simba__zk_mutex *mutex =
-        simba__zk_mutex_at(admin->self, path, strlen(path));
-
-    return mutex != NULL && mutex->is_observed ? mutex : NULL;
-}
-
-/* Begins with the children of the parent. Our server may lag behind the leader:
- * what is asked after a sync, in the same session, is answered with all that
- * was written before the sync. */
-static void start(struct simba__zk_admin_request *admin, step_fn *step)
-{
-    const struct simba__zk *self = admin->self;
-    struct item *parent = &admin->parent;
-
-    free_items(admin);
-    admin->view = (struct simba__zk_view){0};
-    admin->is_unsent = ++admin->rounds > ROUNDS_MOST;
-    admin->is_numbered = step == read_latches && observed(admin) != NULL;
-    sent(admin, zoo_async(self->handle, "/", on_synced, parent));
-    if (admin->is_numbered) {
-        sent(admin, zoo_aexists(self->handle, self->settings.base, 0, on_base,
-                                parent));
-    }
-    send_children(parent);
-    await(admin, step);
-}
-
-/* --- read: who owns, and who waits --------------------------------------- */
-
-static void read_data(struct simba__zk_admin_request *admin, int rc)
-{
-    simba_request *request = admin->request;
-    const struct item *items = admin->items;
-
-    if (items[0].rc == ZNONODE) {
-        start(admin, read_latches); /* the owner went meanwhile */
-        return;
-    }
-    if (items[0].rc != ZOK) {
-        fail(admin, rc == ZOK ? items[0].rc : rc);
-        return;
-    }
-    request->reply.owner = items[0].owner;
-    for (int i = 1; request->want_queue && i < admin->count; i++) {
-        simba_waiter waiter = {.position = simba__zk_position(items[i].path),
-                               .joined_at_ms = items[i].owner.acquired_at_ms};
-
-        if (items[i].rc == ZOK) {
-            memcpy(waiter.id, items[i].owner.id, sizeof waiter.id);
-            simba_request_add_waiter(request, &waiter);
-        }
-    }
-    finish(admin, SIMBA_OK, NULL);
-}
-
-static void read_latches(struct simba__zk_admin_request *admin, int rc)
-{
-    struct simba__zk_mutex *mutex = observed(admin);
-    simba_reply *reply = &admin->request->reply;
-    int count = rc == ZOK ? admin->count : 0;
-    int wanted = admin->request->want_queue || count < 1 ? count : 1;
-
-    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && admin->items == NULL)) {
-        fail(admin, rc == ZOK ? ZSYSTEMERROR : rc);
-        return;
-    }
-    if (admin->is_numbered && mutex != NULL) {
-        struct simba__zk_serials *serials = &mutex->serials;
-
-        simba__zk_serials_read(serials, &admin->view);
-        reply->serial = reply->next_serial =
-            simba__zk_serial(serials, serials->seen.latches_made + 1);
-        if (count > 0) {
-            reply->serial = simba__zk_serial(
-                serials, simba__zk_position(admin->items[0].path));
-        }
-        if (count > 1) {
-            reply->next_serial = simba__zk_serial(
-                serials, simba__zk_position(admin->items[1].path));
-        }
-    }
-    if (count == 0) {
-        finish(admin, SIMBA_OK, NULL); /* nobody owns it */
-        return;
-    }
-    for (int i = 0; i < wanted; i++) {
-        send_data(&admin->items[i]);
-    }
-    await(admin, read_data);
-}
-
-/* --- list: which mutexes there are --------------------------------------- */
-
-/* A mutex that went meanwhile is not listed. */
-static void list_owners(struct simba__zk_admin_request *admin, int rc)
-{
-    size_t skip = strlen(admin->parent.path) + 1;
-    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-
-    (void)rc;
-    for (int i = 0; i < admin->count; i++) {
-        const struct item *item = &admin->items[i];
-
-        if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
-            simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(admin->request, mutex, &item->owner,
-                                    item->latches - 1);
-        }
-    }
-    finish(admin, SIMBA_OK, NULL);
-}
-
-static void list_latches(struct simba__zk_admin_request *admin, int rc)
-{
-    (void)rc;
-    for (int i = 0; i < admin->count; i++) {
-        if (admin->items[i].lowest != NULL) {
-            send_data(&admin->items[i]);
-        }
-    }
-    await(admin, list_owners);
-}
-
-static void list_mutexes(struct simba__zk_admin_request *admin, int rc)
-{
-    if (rc != ZOK && rc != ZNONODE) {
-        fail(admin, rc);
-        return;
-    }
-    for (int i = 0; i < admin->count; i++) {
-        send_children(&admin->items[i]);
-    }
-    await(admin, list_latches);
-}
-
-/* --- break: the node whose czxid is the token is deleted ----------------- */
-
-/* That tenure is over: by our doing, with `is_ours` or if a delete was sent on
- * a connection that was lost before the reply came. Audited where it is done.
- * Who owns the mutex now is told as well. */
-static void break_over(struct simba__zk_admin_request *admin, bool is_ours)
+/* That tenure was ended by our doing. Audited where it is done. */
+static void tell_broken(const admin_t *admin)
 {
     simba_request *request = admin->request;
     bool has_reason = request->reason != NULL && request->reason[0] != '\0';
 
-    if (is_ours || admin->deletes > 0) {
-        request->reply.mine = true;
-        simba__log(&admin->self->log, SIMBA_LOG_WARN,
-                   "broke the tenure %llu of \"%s\": %s",
-                   (unsigned long long)request->token, request->mutex,
-                   has_reason ? request->reason : "no reason given");
+    request->reply.mine = true;
+    simba__log(&admin->self->log, SIMBA_LOG_WARN,
+               "broke the tenure %llu of \"%s\": %s",
+               (unsigned long long)request->token, request->mutex,
+               has_reason ? request->reason : "no reason given");
+}
+
+/* Who owns the mutex now is told as well. */
+static void take_deleted(admin_t *admin)
+{
+    int rc = last_of(admin, DELETED)->rc;
+
+    admin->deletes--; /* the outcome of this one is known */
+    if (!simba__zk_is_by_quorum(rc)) {
+        simba__zk_admin_finish(admin, rc);
+        return;
+    }
+    if (rc == SIMBA__ZK_OK) {
+        tell_broken(admin);
     }
     start(admin, read_latches);
 }
 
-static void break_deleted(struct simba__zk_admin_request *admin, int rc)
+/* The owner, or NULL, is known: that is all, but for a break, which deletes the
+ * node whose czxid is the token. If it is gone, and a delete was sent on a
+ * connection that was lost before the reply came, it was that. */
+static void take_owner(admin_t *admin, const simba__zk_reply *owner)
 {
-    admin->deletes--; /* its outcome is known */
-    if (rc == ZOK || rc == ZNONODE) {
-        break_over(admin, rc == ZOK);
-    } else {
-        fail(admin, rc);
+    simba_request *request = admin->request;
+    simba__zk_batch *batch;
+
+    if (request->kind == SIMBA_BREAK && !request->reply.mine) {
+        if (owner != NULL && (uint64_t)owner->stat.czxid == request->token) {
+            batch = simba__zk_admin_begin(admin, DELETED);
+            simba__zk_ask(batch, SIMBA__ZK_DELETE, request->mutex,
+                          last_of(admin, CHILDREN)->names[0]);
+            admin->deletes++;
+            simba__zk_admin_send(admin, batch, take_deleted);
+            return;
+        }
+        if (admin->deletes > 0) {
+            tell_broken(admin);
+        }
     }
+    if (owner != NULL) {
+        request->reply.owner = simba__zk_owner_of(owner);
+    }
+    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
 }
 
-static void break_owner(struct simba__zk_admin_request *admin, int rc)
+static void read_data(admin_t *admin)
 {
-    if (rc == ZNONODE) {
-        start(admin, break_latches); /* it went meanwhile: who is next? */
+    const simba__zk_batch *batch = &admin->batches[DATA];
+    const simba__zk_reply *replies = batch->replies;
+    char *const *names = last_of(admin, CHILDREN)->names;
+
+    if (replies[0].rc == SIMBA__ZK_NO_NODE) {
+        start(admin, read_latches); /* the owner went meanwhile */
         return;
     }
-    if (rc != ZOK) {
-        fail(admin, rc);
+    if (replies[0].rc != SIMBA__ZK_OK) {
+        simba__zk_admin_finish(admin, replies[0].rc);
         return;
     }
-    if (admin->items[0].owner.token != admin->request->token) {
-        break_over(admin, false);
-        return;
+    for (int i = 1; i < batch->count; i++) {
+        simba_owner who = simba__zk_owner_of(&replies[i]);
+        simba_waiter waiter = {.position = simba__zk_position(names[i]),
+                               .joined_at_ms = who.acquired_at_ms};
+
+        if (replies[i].rc == SIMBA__ZK_OK) {
+            memcpy(waiter.id, who.id, sizeof waiter.id);
+            simba_request_add_waiter(admin->request, &waiter);
+        }
     }
-    sent(admin, zoo_adelete(admin->self->handle, admin->items[0].path, -1,
-                            on_deleted, &admin->items[0]));
-    admin->deletes += !admin->is_unsent;
-    await(admin, break_deleted);
+    take_owner(admin, &replies[0]);
 }
 
-static void break_latches(struct simba__zk_admin_request *admin, int rc)
+/* Of /simba there may be nothing yet, nor of the mutex. */
+static void tell_serials(const admin_t *admin,
+                         simba__zk_serials *serials,
+                         char *const *names,
+                         int count)
 {
-    if (rc != ZOK && rc != ZNONODE) {
-        fail(admin, rc);
-    } else if (rc == ZNONODE || admin->count == 0) {
-        break_over(admin, false);
-    } else {
-        send_data(&admin->items[0]);
-        await(admin, break_owner);
-    }
+    const simba__zk_reply *reply = last_of(admin, CHILDREN);
+    simba_reply *told = &admin->request->reply;
+    simba__zk_view view = {
+        .czxid = reply->stat.czxid,
+        .latches_made = simba__zk_children_made(&reply->stat),
+        .mutexes_made = simba__zk_children_made(&reply[-1].stat)};
+    uint64_t next = view.latches_made + 1;
+
+    simba__zk_serials_read(serials, &view);
+    told->serial = simba__zk_serial(
+        serials, count > 0 ? simba__zk_position(names[0]) : next);
+    told->next_serial = simba__zk_serial(
+        serials, count > 1 ? simba__zk_position(names[1]) : next);
 }
 
-/* --- doctor and init ----------------------------------------------------- */
-
-/* On the worker's thread, with a session of its own. */
-static int serve(void *argument, simba_request *request, simba_error *error)
+/* The first of the children are made its latches in the order of the queue. */
+static void read_latches(admin_t *admin)
 {
-    struct simba__zk *self = argument;
-    zhandle_t *handle;
-    int64_t until_ms;
-    int status;
+    const simba__zk_reply *all = last_of(admin, CHILDREN);
+    simba__zk_mutex *mutex = observed(admin);
+    simba__zk_batch *batch;
+    int count = 0;
 
-    simba_loop_enter(self->base.loop);
-    until_ms = simba__zk_waits_until(self, request, simba_loop_now_ms());
-    simba_loop_leave(self->base.loop);
-    handle = simba__zk_connect(&self->settings, BLOCKING_SESSION_MS, until_ms);
-    if (handle == NULL) {
-        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
-                               "zookeeper %.120s: no server answers",
-                               self->settings.hosts);
+    if (!simba__zk_is_by_quorum(all->rc)) {
+        simba__zk_admin_finish(admin, all->rc);
+        return;
     }
-    status = request->kind == SIMBA_INIT
-                 ? simba__zk_init(self, handle, request, error)
-                 : simba__zk_examine(self, handle, request, error);
-    zookeeper_close(handle);
-    return status;
+    for (int i = 0; i < all->count; i++) {
+        if (simba__zk_sequence(all->names[i]) != NULL) {
+            all->names[count++] = all->names[i];
+        }
+    }
+    if (count > 0) {
+        qsort(all->names, (size_t)count, sizeof(char *), by_sequence);
+    }
+    if (admin->is_numbered && mutex != NULL) {
+        tell_serials(admin, &mutex->serials, all->names, count);
+    }
+    if (count == 0) {
+        take_owner(admin, NULL);
+        return;
+    }
+    batch = simba__zk_admin_begin(admin, DATA);
+    for (int i = 0; i < count && (i == 0 || admin->request->want_queue); i++) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, admin->request->mutex,
+                      all->names[i]);
+    }
+    simba__zk_admin_send(admin, batch, read_data);
+}
+
+/* --- list: which mutexes there are --------------------------------------- */
+
+/* How many latches one has, and the name of the lowest behind its own. */
+static int find_lowest(const admin_t *admin, int which, char **lowest)
+{
+    const simba__zk_reply *all = last_of(admin, CHILDREN),
+                          *one = &admin->batches[LATCHES].replies[which];
+    simba__zk_standing where;
+
+    simba__zk_stand(one->names, one->count, NULL, &where);
+    if (lowest != NULL &&
+        (where.lowest < 0 || asprintf(lowest, "%s/%s", all->names[which],
+                                      one->names[where.lowest]) < 0)) {
+        *lowest = NULL;
+    }
+    return where.latches;
+}
+
+/* A mutex that went meanwhile is not listed. */
+static void list_owners(admin_t *admin)
+{
+    const simba__zk_reply *all = last_of(admin, CHILDREN);
+    const simba__zk_reply *owner = admin->batches[OWNERS].replies;
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    for (int i = 0; i < all->count; i++) {
+        int latches = find_lowest(admin, i, NULL);
+        simba_owner who;
+
+        if (latches == 0) {
+            continue;
+        }
+        who = simba__zk_owner_of(owner);
+        if (owner++->rc == SIMBA__ZK_OK &&
+            simba__zk_unescape(all->names[i], name) &&
+            simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE) {
+            simba_request_add_mutex(admin->request, name, &who, latches - 1);
+        }
+    }
+    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
+}
+
+static void list_latches(admin_t *admin)
+{
+    simba__zk_batch *batch = simba__zk_admin_begin(admin, OWNERS);
+    int count = last_of(admin, CHILDREN)->count;
+    char *lowest;
+
+    for (int i = 0; i < count; i++) {
+        if (find_lowest(admin, i, &lowest) > 0) {
+            batch->packets.is_failed |= lowest == NULL;
+            simba__zk_ask(batch, SIMBA__ZK_GET_DATA, NULL, lowest);
+            free(lowest);
+        }
+    }
+    simba__zk_admin_send(admin, batch, list_owners);
+}
+
+static void list_mutexes(admin_t *admin)
+{
+    const simba__zk_reply *all = last_of(admin, CHILDREN);
+    simba__zk_batch *batch;
+
+    if (!simba__zk_is_by_quorum(all->rc)) {
+        simba__zk_admin_finish(admin, all->rc);
+        return;
+    }
+    batch = simba__zk_admin_begin(admin, LATCHES);
+    for (int i = 0; i < all->count; i++) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_CHILDREN, NULL, all->names[i]);
+    }
+    simba__zk_admin_send(admin, batch, list_latches);
 }
 
 /* --- requests ------------------------------------------------------------ */
 
-static void on_deadline(simba_timer *timer)
+static void reached(admin_t *admin)
 {
-    struct simba__zk_admin_request *admin =
-        container_of(timer, struct simba__zk_admin_request, deadline);
-    struct simba__zk *self = admin->self;
-    int64_t until_ms =
-        simba__zk_waits_until(self, admin->request, admin->since_ms);
-    simba_error error;
-    int status;
-
-    if (until_ms > simba_loop_now_ms()) { /* connected meanwhile: more time */
-        simba_timer_set(self->base.loop, &admin->deadline, until_ms);
-        return;
-    }
-    status = simba__zk_unanswered(self, &error);
-    finish(admin, admin->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
+    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
 }
 
-void simba__zk_admin(struct simba__zk *self, simba_request *request)
+static void begin(admin_t *admin)
 {
-    char escaped[SIMBA__ZK_ESCAPED_SIZE];
-    struct simba__zk_admin_request *admin;
+    start(admin, admin->request->kind == SIMBA_LIST    ? list_mutexes
+                 : admin->request->kind == SIMBA_REACH ? reached
+                                                       : read_latches);
+}
 
+void simba__zk_serve(simba_session_store *store, simba_request *request)
+{
+    simba__zk *self = SIMBA__ZK(store);
     /* A latch stands or is gone: there is no lease that could run out. */
-    if (request->kind == SIMBA_BREAK && !request->now) {
-        simba__zk_give_up(&request, SIMBA_EINVAL,
-                          "on this store a tenure can only be broken at once "
-                          "(--now)");
-        return;
-    }
-    if (request->kind == SIMBA_DOCTOR || request->kind == SIMBA_INIT) {
-        if (self->worker == NULL &&
-            simba_worker_open(self->base.loop, serve, self, &self->worker) !=
-                SIMBA_OK) {
-            simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
-            return;
-        }
-        simba_worker_submit(self->worker, request);
-        return;
-    }
-    admin = calloc(1, sizeof *admin);
-    if (admin != NULL) {
-        simba__zk_escape(request->mutex, escaped);
-        admin->parent.admin = admin;
-        admin->parent.path = request->kind == SIMBA_LIST
-                                 ? strdup(self->settings.base)
-                                 : simba__zk_join(self->settings.base, escaped);
-    }
-    if (admin == NULL || admin->parent.path == NULL) {
-        free(admin);
-        simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
+    bool is_refused = request->kind == SIMBA_BREAK && !request->now;
+    admin_t *admin = is_refused ? NULL : calloc(1, sizeof *admin);
+    simba_error error;
+
+    if (admin == NULL) {
+        int status = is_refused ? SIMBA_EINVAL : SIMBA_ENOMEM;
+
+        simba_error_set(&error, status, 0, "zookeeper: %s",
+                        is_refused ? "on this store a tenure can only be "
+                                     "broken at once (--now)"
+                                   : "no memory");
+        simba_request_done(request, status, &error);
         return;
     }
     admin->self = self;
     admin->request = request;
-    admin->since_ms = simba_loop_now_ms();
-    admin->deadline.fire = on_deadline;
-    simba_timer_set(self->base.loop, &admin->deadline,
-                    simba__zk_waits_until(self, request, admin->since_ms));
-    park(admin);
-}
-
-void simba__zk_admin_close(struct simba__zk *self)
-{
-    struct simba__zk_admin_request *admin;
-
-    if (self->worker != NULL) {
-        simba_worker_close(self->worker);
-    }
-    simba_loop_enter(self->base.loop);
-    while ((admin = self->parked) != NULL) {
-        self->parked = admin->next;
-        fail(admin, ZCLOSING);
-    }
-    simba_loop_leave(self->base.loop);
+    admin->begin = request->kind == SIMBA_DOCTOR ? simba__zk_doctor
+                   : request->kind == SIMBA_INIT ? simba__zk_init
+                                                 : begin;
+    self->admins++;
+    simba__zk_want_any(self);
+    admin->begin(admin);
 }

@@ -1,7 +1,7 @@
 /* What the store needs: its base, /simba under the chroot. Whoever contends
  * makes it as a container, which the servers remove when nobody uses it. An
- * admin whose programs may not make nodes there makes one that stays; by calls,
- * or by typing commands into the servers' own shell, zkCli.sh. */
+ * admin whose programs may not make nodes there makes one that stays; by
+ * requests, or by typing commands into the servers' own shell, zkCli.sh. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
@@ -12,116 +12,151 @@
 
 enum { PERMS_READ = 0x01, PERMS_ALL = 0x1f };
 
-/* --- by calls ------------------------------------------------------------ */
+/* --- by requests --------------------------------------------------------- */
 
-/* Makes the base and what is missing above it, as nodes that stay. ZOK: it was
- * made, ZNODEEXISTS: it was there. */
-static int make_base(const struct simba__zk *self, zhandle_t *handle)
+typedef simba__zk_admin admin_t;
+
+/* Steps. */
+enum { MAKE, REPLACE, CHANGE };
+
+/* OK: it was made, NODE_EXISTS: it was there. The servers look first whether we
+ * may make a node, and then whether it is there; the first that is missing
+ * tells. */
+static int made(const simba__zk_batch *batch)
 {
-    char *path = strdup(self->settings.base), *end = path;
-    int rc = path == NULL ? ZSYSTEMERROR : ZOK;
+    int rc = SIMBA__ZK_OK;
 
-    while (end != NULL && (rc == ZOK || rc == ZNODEEXISTS)) {
-        end = strchr(end + 1, '/');
-        if (end != NULL) {
-            *end = '\0';
-        }
-        rc = zoo_create(handle, path, "", 0, simba__zk_acl(self),
-                        ZOO_PERSISTENT, NULL, 0);
-        /* The servers look first whether we may make it, and then whether it is
-         * there. */
-        if (rc == ZNOAUTH && zoo_exists(handle, path, 0, NULL) == ZOK) {
-            rc = ZNODEEXISTS;
-        }
-        if (end != NULL) {
-            *end = '/';
-        }
+    for (int i = 0; i + 1 < batch->count &&
+                    (rc == SIMBA__ZK_OK || rc == SIMBA__ZK_NODE_EXISTS);
+         i += 2) {
+        const simba__zk_reply *reply = &batch->replies[i];
+
+        rc = reply[0].rc == SIMBA__ZK_NO_AUTH && reply[1].rc == SIMBA__ZK_OK
+                 ? SIMBA__ZK_NODE_EXISTS
+                 : reply[0].rc;
     }
-    free(path);
     return rc;
 }
 
-int simba__zk_init(const struct simba__zk *self,
-                   zhandle_t *handle,
-                   simba_request *request,
-                   simba_error *error)
+/* The same, or what came of the replacing, if it was asked for. */
+static int replaced(const admin_t *admin)
+{
+    const simba__zk_batch *batch = &admin->batches[REPLACE];
+
+    return batch->count > 1 ? batch->replies[0].rc
+                            : made(&admin->batches[MAKE]);
+}
+
+static void tell(admin_t *admin, bool is_right)
+{
+    const char *base = admin->self->settings.base;
+    int rc = replaced(admin);
+
+    simba_request_add_finding(
+        admin->request,
+        rc == SIMBA__ZK_NOT_EMPTY ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
+        "base", "%.200s %s", base,
+        rc == SIMBA__ZK_OK ? "was made, and stays"
+        : rc == SIMBA__ZK_NODE_EXISTS
+            ? "is there; if it was made by use, the servers remove it when "
+              "there is no mutex, and an upgrade makes it stay"
+            : "has mutexes: it can be made to stay when there is none");
+    simba_request_add_finding(
+        admin->request, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "acl",
+        "%.200s is open to %s", base,
+        is_right ? "whom the URL says"
+                 : "others than the URL says; an upgrade changes that");
+    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
+}
+
+static void take_changed(admin_t *admin)
+{
+    int rc = admin->batches[CHANGE].replies[0].rc;
+
+    if (rc == SIMBA__ZK_OK) {
+        tell(admin, true);
+    } else {
+        simba__zk_admin_finish(admin, rc);
+    }
+}
+
+/* Of the replacing, if it was asked for, then the ACL. */
+static void take_replaced(admin_t *admin)
 {
     static const int wished[] = {[SIMBA__ZK_ACL_OPEN] = PERMS_ALL,
                                  [SIMBA__ZK_ACL_CREATOR] = 0,
                                  [SIMBA__ZK_ACL_SHARED] = PERMS_READ};
-    const char *base = self->settings.base;
-    int perms, rc = make_base(self, handle);
-    bool is_right;
+    simba__zk_batch *batch = &admin->batches[REPLACE];
+    const simba__zk_reply *acl = &batch->replies[batch->count - 1];
+    int rc = replaced(admin);
+    bool is_right = acl->perms == wished[admin->self->settings.acl];
 
-    /* The servers do not tell a container from a plain node, so one that was
-     * there is replaced to be sure: both or none, and not while there is a
-     * mutex. */
-    if (rc == ZNODEEXISTS && request->upgrade) {
-        zoo_op_t ops[2];
-        zoo_op_result_t results[2];
-
-        zoo_delete_op_init(&ops[0], base, -1);
-        zoo_create_op_init(&ops[1], base, "", 0, simba__zk_acl(self),
-                           ZOO_PERSISTENT, NULL, 0);
-        rc = zoo_multi(handle, 2, ops, results);
-    }
-    if (rc == ZOK) {
-        simba_request_add_finding(request, SIMBA_FINDING_OK, "base",
-                                  "%.200s was made, and stays", base);
-    } else if (rc == ZNODEEXISTS) {
-        simba_request_add_finding(
-            request, SIMBA_FINDING_OK, "base",
-            "%.200s is there; if it was made by use, the servers remove it "
-            "when there is no mutex, and an upgrade makes it stay",
-            base);
-    } else if (rc == ZNOTEMPTY) {
-        simba_request_add_finding(
-            request, SIMBA_FINDING_WEAK, "base",
-            "%.200s has mutexes: it can be made to stay when there is none",
-            base);
+    if (rc != SIMBA__ZK_OK && rc != SIMBA__ZK_NODE_EXISTS &&
+        rc != SIMBA__ZK_NOT_EMPTY) {
+        simba__zk_admin_finish(admin, rc);
+    } else if (acl->rc != SIMBA__ZK_OK) {
+        simba__zk_admin_finish(admin, acl->rc);
+    } else if (is_right || !admin->request->upgrade) {
+        tell(admin, is_right);
     } else {
-        return simba__zk_fail(self, rc, error);
+        batch = simba__zk_admin_begin(admin, CHANGE);
+        simba__zk_ask(batch, SIMBA__ZK_SET_ACL, NULL, NULL);
+        simba__zk_admin_send(admin, batch, take_changed);
     }
-    rc = simba__zk_perms_of_anyone(handle, base, &perms);
-    is_right = perms == wished[self->settings.acl];
-    if (rc == ZOK && !is_right && request->upgrade) {
-        rc = zoo_set_acl(handle, base, -1, simba__zk_acl(self));
-        is_right = true;
+}
+
+/* The servers do not tell a container from a plain node, so one that was there
+ * is replaced to be sure: both or none, and not while there is a mutex. */
+static void take_made(admin_t *admin)
+{
+    simba__zk_batch *batch = simba__zk_admin_begin(admin, REPLACE);
+    int rc = made(&admin->batches[MAKE]);
+
+    if (rc != SIMBA__ZK_OK && rc != SIMBA__ZK_NODE_EXISTS) {
+        simba__zk_admin_finish(admin, rc);
+        return;
     }
-    if (rc != ZOK) {
-        return simba__zk_fail(self, rc, error);
+    if (rc == SIMBA__ZK_NODE_EXISTS && admin->request->upgrade) {
+        simba__zk_multi_begin(batch);
+        simba__zk_ask(batch, SIMBA__ZK_DELETE, NULL, NULL);
+        simba__zk_ask(batch, SIMBA__ZK_CREATE, NULL, NULL);
+        simba__zk_multi_end(batch);
     }
-    simba_request_add_finding(
-        request, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "acl",
-        is_right ? "%.200s is open to whom the URL says"
-                 : "%.200s is open to others than the URL says; an upgrade "
-                   "changes that",
-        base);
-    return SIMBA_OK;
+    simba__zk_ask(batch, SIMBA__ZK_GET_ACL, NULL, NULL);
+    simba__zk_admin_send(admin, batch, take_replaced);
+}
+
+/* Makes the base and what is missing above it, as nodes that stay. */
+void simba__zk_init(admin_t *admin)
+{
+    simba__zk_batch *batch = simba__zk_admin_begin(admin, MAKE);
+
+    simba__zk_ask_parents(batch, NULL, true);
+    simba__zk_admin_send(admin, batch, take_made);
 }
 
 /* --- as commands --------------------------------------------------------- */
 
-/* A command about a path, of which this is the beginning. As the shell takes
- * it: a word may hold the other kind of quotes. */
+/* A command about a path, of which this is the beginning, and what follows it
+ * of data and ACL. As the shell takes it: a word may hold the other kind of
+ * quotes. The user stands for whoever gave the right password; that is not
+ * told. */
 static void put_command(struct simba__text *out,
+                        const simba__zk_settings *settings,
                         const char *command,
-                        const char *path,
                         size_t length)
 {
-    char quote = memchr(path, '\'', length) == NULL ? '\'' : '"';
+    const char *base = settings->base, *user = settings->auth;
+    char quote = memchr(base, '\'', length) == NULL ? '\'' : '"';
 
-    simba__text_printf(out, "%s %c%.*s%c", command, quote, (int)length, path,
+    simba__text_printf(out, "%s %c%.*s%c", command, quote, (int)length, base,
                        quote);
-}
-
-/* The user stands for whoever gave the right password; that is not told. */
-static void put_acl(struct simba__text *out,
-                    const struct simba__zk_settings *settings)
-{
-    const char *user = settings->auth == NULL ? "" : settings->auth;
-
-    if (settings->acl == SIMBA__ZK_ACL_OPEN) {
+    if (strcmp(command, "create") == 0) {
+        simba__text_put(out, " ''");
+    }
+    if (strcmp(command, "delete") == 0) {
+        simba__text_put(out, "\n");
+    } else if (settings->acl == SIMBA__ZK_ACL_OPEN) {
         simba__text_put(out, " world:anyone:cdrwa\n");
     } else {
         simba__text_printf(
@@ -130,20 +165,11 @@ static void put_acl(struct simba__text *out,
     }
 }
 
-static void put_create(struct simba__text *out,
-                       const struct simba__zk_settings *settings,
-                       size_t length)
-{
-    put_command(out, "create", settings->base, length);
-    simba__text_put(out, " ''");
-    put_acl(out, settings);
-}
-
 char *simba__zk_schema(const simba_backend_config *config,
                        bool upgrade,
                        simba_error *error)
 {
-    struct simba__zk_settings settings;
+    simba__zk_settings settings;
     struct simba__text out = {0};
     char *text = NULL;
 
@@ -156,16 +182,14 @@ char *simba__zk_schema(const simba_backend_config *config,
                                (int)strcspn(settings.auth, ":"), settings.auth);
         }
         if (upgrade) { /* of a base that is there, unless it has mutexes */
-            put_command(&out, "delete", base, length);
-            simba__text_put(&out, "\n");
-            put_create(&out, &settings, length);
-            put_command(&out, "setAcl", base, length);
-            put_acl(&out, &settings);
-        } else {
-            while ((end = strchr(end + 1, '/')) != NULL) {
-                put_create(&out, &settings, (size_t)(end - base));
-            }
-            put_create(&out, &settings, length);
+            put_command(&out, &settings, "delete", length);
+        }
+        while (!upgrade && (end = strchr(end + 1, '/')) != NULL) {
+            put_command(&out, &settings, "create", (size_t)(end - base));
+        }
+        put_command(&out, &settings, "create", length);
+        if (upgrade) {
+            put_command(&out, &settings, "setAcl", length);
         }
         text = simba__text_take(&out);
         if (text == NULL) {

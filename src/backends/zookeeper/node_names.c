@@ -127,11 +127,11 @@ uint64_t simba__zk_position(const char *node)
 void simba__zk_stand(char *const *children,
                      int count,
                      const char *own,
-                     struct simba__zk_standing *standing)
+                     simba__zk_standing *standing)
 {
     const char *lowest = NULL, *before = NULL, *mine = NULL;
 
-    *standing = (struct simba__zk_standing){-1, -1, -1, 0};
+    *standing = (simba__zk_standing){-1, -1, -1, 0};
     for (int i = 0; own != NULL && mine == NULL && i < count; i++) {
         if (strncmp(children[i], own, strlen(own)) == 0) {
             standing->own = i;
@@ -159,21 +159,21 @@ void simba__zk_stand(char *const *children,
 
 /* --- serial numbers ------------------------------------------------------ */
 
-uint64_t simba__zk_children_made(const struct Stat *stat)
+uint64_t simba__zk_children_made(const simba__zk_stat *stat)
 {
     return ((uint64_t)(uint32_t)stat->cversion +
-            (uint64_t)(uint32_t)stat->numChildren) /
+            (uint64_t)(uint32_t)stat->child_count) /
            2;
 }
 
-void simba__zk_serials_watched(struct simba__zk_serials *serials,
-                               const struct simba__zk_view *found)
+void simba__zk_serials_watched(simba__zk_serials *serials,
+                               const simba__zk_view *found)
 {
     serials->found = *found;
     serials->is_watched = true;
 }
 
-void simba__zk_serials_changed(struct simba__zk_serials *serials, bool is_gone)
+void simba__zk_serials_changed(simba__zk_serials *serials, bool is_gone)
 {
     if (is_gone && serials->is_watched) {
         serials->ended = serials->found;
@@ -181,10 +181,10 @@ void simba__zk_serials_changed(struct simba__zk_serials *serials, bool is_gone)
     serials->is_watched = serials->is_calm = false;
 }
 
-void simba__zk_serials_read(struct simba__zk_serials *serials,
-                            const struct simba__zk_view *view)
+void simba__zk_serials_read(simba__zk_serials *serials,
+                            const simba__zk_view *view)
 {
-    const struct simba__zk_view *seen = &serials->seen;
+    const simba__zk_view *seen = &serials->seen;
     bool is_same = view->czxid == seen->czxid &&
                    (view->czxid != 0 || serials->is_calm ||
                     view->mutexes_made == seen->mutexes_made);
@@ -208,8 +208,7 @@ void simba__zk_serials_read(struct simba__zk_serials *serials,
         view->czxid == 0 && serials->is_watched && serials->found.czxid == 0;
 }
 
-uint64_t simba__zk_serial(const struct simba__zk_serials *serials,
-                          uint64_t position)
+uint64_t simba__zk_serial(const simba__zk_serials *serials, uint64_t position)
 {
     return serials->base + position;
 }

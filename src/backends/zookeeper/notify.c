@@ -1,13 +1,128 @@
-/* Watches: a node that vanished, a mutex that is observed; and the backstop for
- * lost wake-ups. A watch only wakes: what is true is asked for. */
+/* Watches: a node that vanished, a mutex that is observed. A watch only wakes:
+ * what is true is asked for. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include <assert.h>
-#include <stdlib.h>
+#include "util/container.h"
+
+#include <stdio.h>
 #include <string.h>
 
-static void observe(struct simba__zk *self, struct simba__zk_mutex *mutex);
+enum {
+    WATCH_DELAY_MS = 3 /* one read less for who holds it shorter than this */
+};
+
+/* --- our own node -------------------------------------------------------- */
+
+static void on_own(simba__zk_batch *batch)
+{
+    simba__zk_latch *latch = batch->user;
+    int rc =
+        batch->status == SIMBA_OK ? batch->replies[0].rc : SIMBA__ZK_SYSTEM;
+
+    latch->is_watched = rc == SIMBA__ZK_OK;
+    if (rc == SIMBA__ZK_NO_NODE) {
+        simba_entry_vanished(&latch->base);
+    }
+}
+
+static void on_watch_due(simba_timer *timer)
+{
+    simba__zk_latch *latch = container_of(timer, simba__zk_latch, watching);
+    simba__zk *self = SIMBA__ZK(latch->base.store);
+
+    if (!self->base.ops->is_ready(&self->base) || latch->base.is_leaving ||
+        latch->base.state != SIMBA_KEY_PRESENT ||
+        latch->own.exchange.connection != NULL) {
+        latch->is_watched = false;
+        return;
+    }
+    simba__zk_begin(&latch->own, self);
+    simba__zk_ask(&latch->own, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH,
+                  simba_session_mutex_name(latch->base.mutex), latch->node);
+    latch->own.user = latch;
+    simba__zk_send(&latch->own, self->session, NULL, on_own);
+}
+
+void simba__zk_watch_own(simba__zk_latch *latch)
+{
+    if (!latch->is_watched) {
+        latch->is_watched = true;
+        latch->watching.fire = on_watch_due;
+        simba_timer_set(latch->base.store->base.loop, &latch->watching,
+                        simba_loop_now_ms() + WATCH_DELAY_MS);
+    }
+}
+
+/* --- observers ----------------------------------------------------------- */
+
+static void send_observe(simba__zk_mutex *mutex);
+
+/* The children; or nobody has used it, or it was reaped, and its making is
+ * watched. */
+static void on_observed(simba__zk_batch *batch)
+{
+    simba__zk_mutex *mutex = batch->user;
+    const simba__zk_reply *replies = batch->replies;
+    simba__zk_view found = {0};
+
+    mutex->is_watched = false;
+    if (batch->status != SIMBA_OK || !simba__zk_is_by_quorum(replies[0].rc)) {
+        return; /* set anew with the next connection */
+    }
+    if (replies[0].rc != replies[1].rc) {
+        send_observe(mutex); /* it was made or reaped in between */
+        return;
+    }
+    if (replies[0].rc == SIMBA__ZK_OK) {
+        found.czxid = replies[0].stat.czxid;
+        found.latches_made = simba__zk_children_made(&replies[0].stat);
+    }
+    mutex->is_watched = true;
+    simba__zk_serials_watched(&mutex->serials, &found);
+}
+
+static void send_observe(simba__zk_mutex *mutex)
+{
+    simba__zk *self = SIMBA__ZK(mutex->base.store);
+    const char *name = simba_session_mutex_name(&mutex->base);
+
+    mutex->is_watched = true;
+    mutex->observing.user = mutex;
+    simba__zk_begin(&mutex->observing, self);
+    simba__zk_ask(&mutex->observing, SIMBA__ZK_GET_CHILDREN | SIMBA__ZK_WATCH,
+                  name, NULL);
+    simba__zk_ask(&mutex->observing, SIMBA__ZK_EXISTS | SIMBA__ZK_WATCH, name,
+                  NULL);
+    simba__zk_send(&mutex->observing, self->session, NULL, on_observed);
+}
+
+/* True: it is watched only from now on. */
+static bool observe(simba_session_mutex *base)
+{
+    simba__zk_mutex *mutex = (simba__zk_mutex *)base;
+
+    if (!base->is_observed || mutex->is_watched ||
+        !base->store->ops->is_ready(base->store)) {
+        return false;
+    }
+    simba_exchange_cancel(&mutex->observing.exchange);
+    send_observe(mutex);
+    return true;
+}
+
+void simba__zk_observe(simba_session_mutex *base)
+{
+    simba__zk_mutex *mutex = (simba__zk_mutex *)base;
+
+    simba__zk_batch_fini(&mutex->observing);
+    mutex->is_watched = false;
+    mutex->serials = (simba__zk_serials){0};
+    if (base->is_observed) {
+        simba__zk_want_any(SIMBA__ZK(base->store));
+        (void)observe(base);
+    }
+}
 
 /* --- events -------------------------------------------------------------- */
 
@@ -16,296 +131,115 @@ static bool is_same(const char *a, const char *b)
     return a != NULL && strcmp(a, b) == 0;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-void simba__zk_on_node(zhandle_t *handle,
-                       int type,
-                       int state,
-                       const char *path,
-                       void *context)
+/* It may be a latch of ours, or the one before it. */
+static bool take_node(const simba_session_mutex *mutex,
+                      int type,
+                      const char *node)
 {
-    struct simba__zk *self = context;
-    struct simba__zk_latch *latch;
-    struct simba__zk_mutex *mutex;
     bool is_news = false;
+
+    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        simba__zk_latch *latch = (simba__zk_latch *)e;
+        bool is_own =
+            e->state == SIMBA_KEY_PRESENT && is_same(latch->node, node);
+        bool is_before = is_same(latch->before, node);
+
+        e->is_unwatched |= is_before;
+        latch->is_watched &= !is_own;
+        if (is_own && type == SIMBA__ZK_EVENT_DELETED && !e->is_leaving) {
+            e->state = SIMBA_KEY_ABSENT;
+        }
+        is_news |= (is_own && !e->is_leaving) || is_before;
+    }
+    return is_news;
+}
+
+void simba__zk_event(simba__zk *self, int type, const char *path)
+{
+    size_t length = strlen(self->settings.base);
+    char escaped[SIMBA__ZK_ESCAPED_SIZE], name[SIMBA_MUTEX_MAX_BYTES + 1];
+    simba_session_mutex *mutex;
     const char *node;
+    bool is_news;
 
-    (void)state;
-    if (type == ZOO_SESSION_EVENT) {
-        return; /* told to every watch; connection.c has one of its own */
+    if (strncmp(path, self->settings.base, length) != 0 ||
+        path[length] != '/') {
+        return; /* none of ours */
     }
-    node = strrchr(path, '/');
-    simba_loop_enter(self->base.loop);
-    if (handle == self->handle && !self->is_closing) {
-        mutex = simba__zk_mutex_at(self, path, strlen(path));
-        if (mutex != NULL && mutex->is_observed) {
-            simba__zk_serials_changed(&mutex->serials,
-                                      type == ZOO_DELETED_EVENT);
-            mutex->is_watched = false;
-            observe(self, mutex);
-            simba_wake(self->base.loop, mutex->name);
-        } else if (node != NULL) {
-            /* It may be a latch of ours, or the one before it. */
-            mutex = simba__zk_mutex_at(self, path, (size_t)(node - path));
-            latch = mutex == NULL ? NULL : mutex->latches;
-            for (; latch != NULL; latch = latch->next) {
-                bool is_own = latch->state == SIMBA__ZK_PRESENT &&
-                              is_same(latch->node, node + 1);
-                bool is_before = is_same(latch->before, node + 1);
-
-                latch->is_unwatched |= is_before;
-                if (is_own) {
-                    latch->is_watched = false;
-                }
-                if (is_own && type == ZOO_DELETED_EVENT && !latch->is_leaving) {
-                    latch->state = SIMBA__ZK_ABSENT;
-                }
-                is_news |= (is_own && !latch->is_leaving) || is_before;
-            }
-            if (is_news) {
-                simba_wake(self->base.loop, mutex->name);
-            }
-        }
-    }
-    simba_loop_leave(self->base.loop);
-}
-
-/* A wake-up makes only the foremost of this process look. Who stands behind
- * them and lost the one it watched is woken when they have left. */
-void simba__zk_wake_next(struct simba__zk *self, struct simba__zk_mutex *mutex)
-{
-    for (struct simba__zk_latch *l = mutex->latches; l != NULL; l = l->next) {
-        if (l->is_unwatched && l->state == SIMBA__ZK_PRESENT) {
-            simba_wake(self->base.loop, mutex->name);
-            return;
-        }
-    }
-}
-
-/* --- observers ----------------------------------------------------------- */
-
-/* A request to watch a mutex. */
-struct observing {
-    struct simba__zk *self;
-    uint64_t generation;
-    char path[];
-};
-
-/* Enters the loop with a reply. NULL: it is of no use any more. */
-static struct simba__zk_mutex *arrive(const struct observing *o, int rc)
-{
-    simba_loop_enter(o->self->base.loop);
-    if (o->generation != o->self->generation ||
-        !simba__zk_session_lives(o->self, rc)) {
-        return NULL;
-    }
-    return simba__zk_mutex_at(o->self, o->path, strlen(o->path));
-}
-
-static void on_exists(int rc, const struct Stat *stat, const void *data)
-{
-    static const struct simba__zk_view nothing;
-    struct observing *o = (struct observing *)data;
-    struct simba__zk_mutex *mutex = arrive(o, rc);
-
-    (void)stat;
-    if (mutex != NULL) {
-        mutex->is_watched = rc == ZNONODE;
-        if (rc == ZNONODE) {
-            simba__zk_serials_watched(&mutex->serials, &nothing);
-        } else if (rc == ZOK) { /* made meanwhile */
-            observe(o->self, mutex);
-        }
-    }
-    simba_loop_leave(o->self->base.loop);
-    free(o);
-}
-
-static void on_children(int rc,
-                        const struct String_vector *children,
-                        const struct Stat *stat,
-                        const void *data)
-{
-    struct observing *o = (struct observing *)data;
-    struct simba__zk *self = o->self;
-    struct simba__zk_mutex *mutex = arrive(o, rc);
-    bool is_kept = false;
-
-    (void)children;
-    if (mutex != NULL && rc == ZOK) {
-        struct simba__zk_view found = {.czxid = stat->czxid,
-                                       .latches_made =
-                                           simba__zk_children_made(stat)};
-
-        simba__zk_serials_watched(&mutex->serials, &found);
-    } else if (mutex != NULL) {
-        /* Nobody has used it, or it was reaped: watch for its making. */
-        is_kept = rc == ZNONODE &&
-                  zoo_awexists(self->handle, o->path, simba__zk_on_node, self,
-                               on_exists, o) == ZOK;
-        mutex->is_watched = is_kept;
-    }
-    simba_loop_leave(self->base.loop);
-    if (!is_kept) {
-        free(o);
-    }
-}
-
-static void observe(struct simba__zk *self, struct simba__zk_mutex *mutex)
-{
-    size_t size = strlen(mutex->path) + 1;
-    struct observing *o;
-
-    if (!mutex->is_observed || mutex->is_watched || !self->is_connected ||
-        self->is_closing) {
-        return;
-    }
-    o = malloc(sizeof *o + size);
-    if (o == NULL) {
-        return;
-    }
-    o->self = self;
-    o->generation = self->generation;
-    memcpy(o->path, mutex->path, size);
-    mutex->is_watched =
-        zoo_awget_children2(self->handle, o->path, simba__zk_on_node, self,
-                            on_children, o) == ZOK;
-    if (!mutex->is_watched) {
-        free(o);
-    }
-}
-
-void simba__zk_observe_all(struct simba__zk *self)
-{
-    struct simba__zk_mutex *mutex = NULL;
-    bool is_news = false;
-
-    while ((mutex = simba__zk_mutex_next(self, mutex)) != NULL) {
-        is_news |= mutex->is_observed && !mutex->is_watched;
-        observe(self, mutex);
-    }
-    if (is_news) { /* what happened meanwhile was told to nobody */
-        simba_wake(self->base.loop, NULL);
-    }
-}
-
-void simba__zk_watches_lost(struct simba__zk *self, bool is_session_lost)
-{
-    struct simba__zk_mutex *mutex = NULL;
-
-    while ((mutex = simba__zk_mutex_next(self, mutex)) != NULL) {
-        simba__zk_serials_changed(&mutex->serials, false);
-        mutex->is_watched = false; /* to be set anew */
-        if (is_session_lost) {
-            mutex->is_made = mutex->is_making = false;
-            mutex->looker = NULL;
-        }
-    }
-}
-
-void simba__zk_subscription(simba_backend *base,
-                            const char *name,
-                            enum simba_subscription subscription)
-{
-    struct simba__zk *self = (struct simba__zk *)base;
-    struct simba__zk_mutex *mutex = simba__zk_mutex_get(self, name, true);
-
+    path += length + 1;
+    node = strchr(path, '/');
+    snprintf(escaped, sizeof escaped, "%.*s", (int)strcspn(path, "/"), path);
+    mutex = simba__zk_unescape(escaped, name)
+                ? simba_session_mutex_get(&self->base, name, false)
+                : NULL;
     if (mutex == NULL) {
         return;
     }
-    if (!mutex->is_observed) {
-        mutex->serials = (struct simba__zk_serials){0};
+    is_news =
+        node == NULL ? mutex->is_observed : take_node(mutex, type, node + 1);
+    if (is_news && node == NULL) {
+        simba__zk_serials_changed(&((simba__zk_mutex *)mutex)->serials,
+                                  type == SIMBA__ZK_EVENT_DELETED);
+        ((simba__zk_mutex *)mutex)->is_watched = false;
+        (void)observe(mutex);
     }
-    mutex->is_observed = subscription == SIMBA_SUBSCRIBE_OBSERVE;
-    observe(self, mutex);
-    simba__zk_mutex_tidy(self, mutex);
+    if (is_news) {
+        simba_wake(self->base.base.loop, name);
+    }
 }
 
-/* --- the backstop -------------------------------------------------------- */
+/* --- after a connection was lost ----------------------------------------- */
 
-/* Those in the queue ask now and then whether a wake-up was lost. One of them
- * looks, and what it finds answers all who wait for the same mutex here: a
- * thousand looks at a thousand children each would be a million names. */
-
-static bool is_waiting(const struct simba__zk_latch *latch)
+/* The server tells at once of what has happened since the last that we have
+ * heard of. */
+static void ask_watches(simba__zk *self, const simba_session_mutex *mutex)
 {
-    return latch->state == SIMBA__ZK_PRESENT && latch->before != NULL &&
-           !latch->is_unwatched && !latch->is_leaving && !latch->was_granted;
-}
+    const char *name = simba_session_mutex_name(mutex);
 
-enum simba__zk_backstop simba__zk_backstop(struct simba__zk_latch *latch)
-{
-    struct simba__zk_mutex *mutex = latch->mutex;
-    int64_t fresh_ms = latch->self->certainty.timeout_ms / 4;
+    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        const simba__zk_latch *latch = (const simba__zk_latch *)e;
 
-    if (latch->acquire == NULL || !latch->acquire->is_backstop ||
-        !latch->acquire->join || !is_waiting(latch)) {
-        return SIMBA__ZK_LOOKS;
-    }
-    if (mutex->looker != NULL && mutex->looker != latch) {
-        return SIMBA__ZK_WAITS;
-    }
-    /* Another's look is good for as long as a quorum write, no longer. */
-    if (latch->confirmed_ms != 0 &&
-        simba_loop_now_ms() - latch->confirmed_ms < fresh_ms) {
-        latch->owner = mutex->owner;
-        return SIMBA__ZK_CONFIRMED;
-    }
-    mutex->looker = latch;
-    return SIMBA__ZK_LOOKS;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool has(char *const *names, int count, const char *name)
-{
-    return bsearch(&name, names, (size_t)count, sizeof names[0], by_name) !=
-           NULL;
-}
-
-void simba__zk_backstop_heard(struct simba__zk_latch *latch,
-                              const struct String_vector *children)
-{
-    struct simba__zk_mutex *mutex = latch->mutex;
-    int count = children->count;
-    char **names;
-
-    assert(mutex != NULL && mutex->looker == latch);
-    names = calloc((size_t)count + 1, sizeof names[0]);
-    if (names == NULL) {
-        return; /* each looks for itself */
-    }
-    memcpy(names, children->data, sizeof(char *) * (size_t)count);
-    qsort(names, (size_t)count, sizeof names[0], by_name);
-    for (struct simba__zk_latch *l = mutex->latches; l != NULL; l = l->next) {
-        /* Who is still there, behind the same one, waits on. Who is not has
-         * missed something, and looks for itself. */
-        if (is_waiting(l)) {
-            if (has(names, count, l->node) && has(names, count, l->before)) {
-                l->confirmed_ms = simba_loop_now_ms();
-            } else {
-                l->is_unwatched = true;
+        if (e->state == SIMBA_KEY_PRESENT && !e->is_leaving) {
+            if (latch->before != NULL && !e->is_unwatched) {
+                simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
+                              latch->before);
+            }
+            if (latch->is_watched) {
+                simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
+                              latch->node);
             }
         }
-        l->is_second = l->before != NULL && is_same(latch->lowest, l->before);
     }
-    free(names);
 }
 
-void simba__zk_backstop_end(struct simba__zk_latch *latch,
-                            struct simba__zk_mutex *mutex)
+void simba__zk_watches_set(simba__zk *self, bool is_new)
 {
-    if (latch->mutex != NULL &&
-        (latch->batch == SIMBA__ZK_CHECK || latch->batch == SIMBA__ZK_QUEUE)) {
-        return; /* it still looks */
+    simba_session_mutex *mutex = NULL;
+    bool is_news = false;
+
+    simba_exchange_cancel(&self->watches.exchange);
+    simba__zk_begin(&self->watches, self);
+    while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
+        if (!is_new) {
+            ask_watches(self, mutex);
+        }
+        is_news |= observe(mutex);
     }
-    if (mutex->looker == latch) {
-        mutex->looker = NULL;
+    simba__zk_send(&self->watches, self->session, NULL, NULL);
+    if (is_news) { /* what happened meanwhile was told to nobody */
+        simba_wake(self->base.base.loop, NULL);
     }
-    if (latch->owner.id[0] != '\0') {
-        mutex->owner = latch->owner;
+}
+
+void simba__zk_watches_lost(simba__zk *self)
+{
+    simba_session_mutex *mutex = NULL;
+
+    while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
+        simba__zk_mutex *observed = (simba__zk_mutex *)mutex;
+
+        simba_exchange_cancel(&observed->observing.exchange);
+        simba__zk_serials_changed(&observed->serials, false);
+        observed->is_watched = false; /* to be set anew */
     }
-    simba__zk_latches_each(latch->self, mutex, simba__zk_latch_go);
 }

@@ -1,83 +1,422 @@
-/* Acquire, release and leave: how they come, how long they wait, and what
- * follows from the replies of the servers. Renewals are in session.c.
+/* Put, look and remove: what is sent for a latch, and what follows from the
+ * replies. What belongs together is sent together.
  *
- *             CREATE             lowest
- *   ABSENT ------------> PRESENT -----> mine
- *     ^  \                 |  ^  \
- *     |   \ unanswered     |  |   \ not lowest
- *     |    v               |  |    v
- *     |  DOUBTFUL --FIND---'  '-- QUEUE: watch the one before, answer
- *     |                    |
- *     '------ REMOVE, vanished, session lost */
+ *   put     create + children; after a lost reply it is looked for first
+ *   look    check of our own node + children
+ *   both    if it is not the lowest: data of the one before it, with a watch,
+ *           and of the owner
+ *   remove  delete */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include "core/mutex_model.h"
-#include "util/container.h"
-
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* A mutex whose parents vanish so often between two requests is no mutex. */
-enum { ROUNDS_MOST = 8 };
+enum {
+    ROUNDS_MOST = 8,     /* so often parents do not vanish by accident */
+    CONTAINER_ROUNDS = 4 /* three refusals for want of a parent: the server
+                          * knows no containers */
+};
 
-/* --- replies to an acquire ----------------------------------------------- */
+typedef simba__zk_latch latch_t;
 
-static bool is_idle(const struct simba__zk_latch *latch)
+static simba__zk *store_of(const latch_t *latch)
 {
-    return latch->acquire == NULL && latch->release == NULL &&
-           latch->renewal == NULL;
+    return SIMBA__ZK(latch->base.store);
 }
 
-/* A latch that is not there, of which nothing is asked, is forgotten; unless
- * its tenure was told, for then its end has to be told as well. */
-static void tidy(struct simba__zk_latch *latch)
+static const char *mutex_of(const latch_t *latch)
 {
-    if (is_idle(latch) && latch->replies_due == 0 &&
-        latch->state == SIMBA__ZK_ABSENT && !latch->was_granted) {
-        simba__zk_latch_forget(latch);
+    return simba_session_mutex_name(latch->base.mutex);
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+static void finish(latch_t *latch, int status, const simba_error *error)
+{
+    /* What a put has left goes again. */
+    bool is_there = latch->base.step == SIMBA_STEP_PUT &&
+                    latch->base.state == SIMBA_KEY_PRESENT;
+
+    simba_entry_done(&latch->base, status, error,
+                     is_there ? SIMBA_STANDS_BEHIND : SIMBA_STANDS_NOWHERE);
+}
+
+static void fail(latch_t *latch, int rc)
+{
+    simba_error error;
+    int status = simba__zk_fail(store_of(latch), rc, &error);
+
+    if (latch->base.step == SIMBA_STEP_REMOVE) {
+        simba__log(&store_of(latch)->log, SIMBA_LOG_ERROR,
+                   "cannot remove a latch: %s", error.message);
+    }
+    finish(latch, status, &error);
+}
+
+static void stands(latch_t *latch, enum simba_standing standing)
+{
+    simba_entry_done(&latch->base, SIMBA_OK, NULL, standing);
+}
+
+static void on_done(simba__zk_batch *batch)
+{
+    latch_t *latch = batch->user;
+
+    if (batch->status == SIMBA_OK) {
+        latch->taken(latch);
+    } else {
+        finish(latch, batch->status, batch->error);
     }
 }
 
-static void fail_acquire(struct simba__zk_latch *latch, int rc)
+static void begin(latch_t *latch)
+{
+    simba__zk_begin(&latch->batch, store_of(latch));
+}
+
+static void ask(latch_t *latch, int op, const char *node)
+{
+    simba__zk_ask(&latch->batch, op, mutex_of(latch), node);
+}
+
+static void send(latch_t *latch, void (*taken)(latch_t *latch))
+{
+    const simba_entry *entry = &latch->base;
+
+    latch->taken = taken;
+    latch->batch.user = latch;
+    simba__zk_send(&latch->batch, store_of(latch)->session,
+                   entry->acquire != NULL ? entry->acquire : entry->release,
+                   on_done);
+}
+
+/* The last reply, and those before it. */
+static const simba__zk_reply *reply(const latch_t *latch, int before)
+{
+    return &latch->batch.replies[latch->batch.count - 1 - before];
+}
+
+/* The first failure of a write and the read behind it, unless they fail for
+ * want of a node. */
+static int failure(const latch_t *latch)
+{
+    int read_rc = reply(latch, 0)->rc;
+
+    return simba__zk_is_by_quorum(read_rc) ? reply(latch, 1)->rc : read_rc;
+}
+
+/* --- who else is there --------------------------------------------------- */
+
+static void keep_node(char **node, char *const *children, int index)
+{
+    free(*node);
+    *node = index < 0 ? NULL : strdup(children[index]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has(const simba__zk_reply *all, const char *name)
+{
+    return name != NULL && bsearch(&name, all->names, (size_t)all->count,
+                                   sizeof all->names[0], by_name) != NULL;
+}
+
+/* Who is still there, behind the same one, waits on. Who is not has missed
+ * something, and looks for itself. */
+static bool is_confirmed(const simba_entry *entry, void *looker)
+{
+    const latch_t *latch = (const latch_t *)entry, *by = looker;
+    const simba__zk_reply *all = reply(by, 0);
+
+    ((simba_entry *)entry)->is_head = latch->before != NULL &&
+                                      by->lowest != NULL &&
+                                      strcmp(latch->before, by->lowest) == 0;
+    return has(all, latch->node) && has(all, latch->before);
+}
+
+/* By the children, which are the last reply: where we stand, by our name or, if
+ * that is not known, by how it begins. */
+static void take_children(latch_t *latch)
+{
+    const simba__zk_reply *all = reply(latch, 0);
+    bool is_known = latch->base.state == SIMBA_KEY_PRESENT;
+    simba__zk_standing where;
+
+    simba__zk_stand(all->names, all->count,
+                    is_known ? latch->node : latch->prefix, &where);
+    latch->is_found = where.own >= 0;
+    latch->is_lowest = latch->is_found && where.own == where.lowest;
+    latch->base.is_head = latch->is_found && where.before == where.lowest;
+    keep_node(&latch->before, all->names, where.before);
+    keep_node(&latch->lowest, all->names, where.lowest);
+    if (latch->is_found && !is_known) {
+        snprintf(latch->node, sizeof latch->node, "%s", all->names[where.own]);
+    }
+    if (latch->base.mutex->looker == &latch->base && all->count > 0) {
+        qsort(all->names, (size_t)all->count, sizeof all->names[0], by_name);
+        simba_session_confirm(latch->base.mutex, is_confirmed, latch);
+    }
+}
+
+/* --- the queue ----------------------------------------------------------- */
+
+static void send_look(latch_t *latch);
+
+static bool joins(const latch_t *latch)
+{
+    return latch->base.acquire != NULL && latch->base.acquire->join;
+}
+
+/* Of the one before us, if we join, then of the owner, unless it is the same.
+ */
+static void take_queue(latch_t *latch)
+{
+    int rc = latch->batch.replies[0].rc;
+
+    latch->base.is_unwatched = rc != SIMBA__ZK_OK;
+    if (joins(latch) && rc == SIMBA__ZK_NO_NODE) {
+        send_look(latch); /* it went before it could be watched */
+    } else if (joins(latch) && rc != SIMBA__ZK_OK) {
+        fail(latch, rc);
+    } else {
+        latch->base.owner = reply(latch, 0)->rc == SIMBA__ZK_OK
+                                ? simba__zk_owner_of(reply(latch, 0))
+                                : simba_owner_none();
+        latch->base.wait_ms = simba__zk_full_lease_ms(&latch->base);
+        simba__zk_watch_own(latch);
+        stands(latch, SIMBA_STANDS_BEHIND);
+    }
+}
+
+/* Where it stands among the children. */
+static void take_standing(latch_t *latch)
+{
+    simba__zk_reply self = {
+        .stat = {.czxid = latch->czxid, .ctime_ms = latch->ctime_ms},
+        .data = latch->base.id,
+        .length = (int)strlen(latch->base.id)};
+
+    latch->base.position = simba__zk_position(latch->node);
+    if (latch->is_lowest) {
+        simba__zk_watch_own(latch);
+        latch->base.token = (uint64_t)latch->czxid;
+        latch->base.owner = simba__zk_owner_of(&self);
+        stands(latch, SIMBA_STANDS_FIRST);
+    } else if (!latch->is_found) {
+        /* Vanished; or not among the children right after it was made, so gone
+         * again. */
+        stands(latch, SIMBA_STANDS_VANISHED);
+    } else if (latch->before == NULL || latch->lowest == NULL) {
+        fail(latch, SIMBA__ZK_SYSTEM); /* no memory */
+    } else {
+        begin(latch);
+        if (joins(latch)) { /* one on existence would be set on what is gone */
+            ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, latch->before);
+        }
+        if (!joins(latch) || !latch->base.is_head) {
+            ask(latch, SIMBA__ZK_GET_DATA, latch->lowest);
+        }
+        send(latch, take_queue);
+    }
+}
+
+/* --- looking ------------------------------------------------------------- */
+
+/* A quorum write that fires no watch, so that the server we have reached has
+ * seen all there was; then the children. */
+static void send_check(latch_t *latch,
+                       const char *node,
+                       void (*taken)(latch_t *latch))
+{
+    begin(latch);
+    simba__zk_multi_begin(&latch->batch);
+    ask(latch, SIMBA__ZK_CHECK, node);
+    simba__zk_multi_end(&latch->batch);
+    ask(latch, SIMBA__ZK_GET_CHILDREN, NULL);
+    send(latch, taken);
+}
+
+static void take_look(latch_t *latch)
+{
+    int rc = failure(latch);
+
+    if (!simba__zk_is_by_quorum(rc)) {
+        fail(latch, rc);
+    } else {
+        take_children(latch);
+        latch->is_found &= rc == SIMBA__ZK_OK;
+        latch->is_lowest &= rc == SIMBA__ZK_OK;
+        take_standing(latch);
+    }
+}
+
+static void send_look(latch_t *latch)
+{
+    if (++latch->rounds > ROUNDS_MOST) {
+        fail(latch, SIMBA__ZK_NO_NODE);
+    } else {
+        send_check(latch, latch->node, take_look);
+    }
+}
+
+void simba__zk_look(simba_entry *entry)
+{
+    latch_t *latch = (latch_t *)entry;
+
+    latch->rounds = 0;
+    send_look(latch);
+}
+
+/* --- making the node ----------------------------------------------------- */
+
+static void send_create(latch_t *latch);
+
+/* A latch whose number has wrapped would be the lowest, whoever owns the mutex:
+ * it is given back. */
+static void refuse_wrapped(latch_t *latch)
 {
     simba_error error;
-    int status = simba__zk_fail(latch->self, rc, &error);
 
-    simba__deadline_complete(&latch->acquire, status, &error);
-    tidy(latch);
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "zookeeper: %.200s/%.200s has used up its sequence "
+                    "numbers; delete the node when nobody contends for it",
+                    store_of(latch)->settings.base, mutex_of(latch));
+    finish(latch, SIMBA_EMISCONFIG, &error);
 }
 
-/* The lease asked for, or the session's if that is shorter. */
-static int64_t full_lease_ms(const struct simba__zk_latch *latch)
+static void node_is_there(latch_t *latch, const simba__zk_reply *found)
 {
-    int64_t asked = latch->acquire->ttl_ms + latch->acquire->transition_ms;
-    int64_t timeout = latch->self->certainty.timeout_ms;
-
-    return asked < timeout ? asked : timeout;
+    latch->base.state = SIMBA_KEY_PRESENT;
+    latch->czxid = found->stat.czxid;
+    latch->ctime_ms = found->stat.ctime_ms;
+    latch->is_watched = false;
 }
 
-static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
+/* Of the parents, each made and asked for, of our node, then the children. */
+static void take_created(latch_t *latch)
 {
-    simba_reply *reply = &latch->acquire->reply;
+    const simba__zk_reply *made = reply(latch, 1), *parent;
+    int rc = made->rc;
+    const char *name = rc == SIMBA__ZK_OK ? strrchr(made->data, '/') : NULL;
 
-    assert(latch->batch == SIMBA__ZK_NONE);
-    reply->is_queued = latch->state == SIMBA__ZK_PRESENT;
-    reply->is_head = latch->is_lowest || latch->is_second;
-    reply->position = reply->is_queued ? simba__zk_position(latch->node) : 0;
-    reply->wait_ms = wait_ms;
-    reply->owner = latch->owner;
-    simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
+    for (int i = 0; rc == SIMBA__ZK_NO_NODE && i + 3 < latch->batch.count;
+         i += 2) {
+        parent = &latch->batch.replies[i];
+        if (parent[0].rc == SIMBA__ZK_NO_AUTH &&
+            parent[1].rc == SIMBA__ZK_NO_NODE) {
+            rc = SIMBA__ZK_NO_AUTH; /* it is missing, and we may not make it */
+        }
+    }
+    if (name != NULL) {
+        snprintf(latch->node, sizeof latch->node, "%s", name + 1);
+        node_is_there(latch, made);
+        store_of(latch)->is_base_made = true;
+        rc = reply(latch, 0)->rc;
+    }
+    if (rc == SIMBA__ZK_NO_NODE && latch->rounds < ROUNDS_MOST) {
+        send_create(latch); /* with its parents */
+    } else if (rc != SIMBA__ZK_OK || name == NULL) {
+        fail(latch, rc);
+    } else if (simba__zk_is_wrapped(latch->node)) {
+        refuse_wrapped(latch);
+    } else {
+        take_children(latch);
+        take_standing(latch);
+    }
 }
+
+/* The first try takes the parents for granted, the second /simba, if it was
+ * there. */
+static void send_create(latch_t *latch)
+{
+    begin(latch);
+    if (++latch->rounds == 2 && store_of(latch)->is_base_made) {
+        ask(latch, SIMBA__ZK_CREATE_CONTAINER, NULL);
+        ask(latch, SIMBA__ZK_EXISTS, NULL);
+    } else if (latch->rounds > 1) {
+        simba__zk_ask_parents(&latch->batch, mutex_of(latch),
+                              latch->rounds > CONTAINER_ROUNDS);
+    }
+    latch->batch.data = latch->base.id;
+    ask(latch, SIMBA__ZK_CREATE2, latch->prefix);
+    ask(latch, SIMBA__ZK_GET_CHILDREN, NULL);
+    send(latch, take_created);
+}
+
+/* --- finding it again ---------------------------------------------------- */
+
+/* A latch found by its prefix is ours if its session is. */
+static void take_identity(latch_t *latch)
+{
+    const simba__zk_reply *found = reply(latch, 0);
+
+    latch->base.state = SIMBA_KEY_ABSENT;
+    if (!simba__zk_is_by_quorum(found->rc)) {
+        fail(latch, found->rc);
+    } else if (found->rc == SIMBA__ZK_OK &&
+               found->stat.session == latch->batch.session->id) {
+        node_is_there(latch, found);
+        send_look(latch);
+    } else {
+        send_create(latch);
+    }
+}
+
+static void take_deleted(latch_t *latch)
+{
+    if (simba__zk_is_by_quorum(reply(latch, 0)->rc)) {
+        stands(latch, SIMBA_STANDS_NOWHERE);
+    } else {
+        fail(latch, reply(latch, 0)->rc);
+    }
+}
+
+/* About our node alone. */
+static void send_node(latch_t *latch, int op, void (*taken)(latch_t *latch))
+{
+    begin(latch);
+    ask(latch, op, latch->node);
+    send(latch, taken);
+}
+
+static void take_found(latch_t *latch)
+{
+    bool is_removal = latch->base.step == SIMBA_STEP_REMOVE;
+    int rc = failure(latch);
+
+    if (!simba__zk_is_by_quorum(rc)) {
+        fail(latch, rc);
+        return;
+    }
+    take_children(latch);
+    if (latch->is_found && is_removal) { /* its name is enough */
+        send_node(latch, SIMBA__ZK_DELETE, take_deleted);
+    } else if (latch->is_found) {
+        send_node(latch, SIMBA__ZK_GET_DATA, take_identity);
+    } else if (is_removal) {
+        stands(latch, SIMBA_STANDS_NOWHERE);
+    } else {
+        latch->base.state = SIMBA_KEY_ABSENT;
+        send_create(latch);
+    }
+}
+
+/* --- put and remove ------------------------------------------------------ */
 
 /* Servers with short sessions can grant nothing that outlasts the release
  * budget: every grant would be given back, for ever. */
-static bool is_too_short(struct simba__zk_latch *latch)
+static bool is_too_short(latch_t *latch)
 {
-    const struct simba__zk *self = latch->self;
-    int64_t lease_ms = full_lease_ms(latch);
-    int64_t budget_ms = latch->acquire->budget_ms;
-    int64_t most_ms = simba__zk_budget_most_ms(lease_ms);
+    const simba__zk *self = store_of(latch);
+    long long lease_ms = latch->base.lease_ms;
+    long long budget_ms = latch->base.acquire->budget_ms;
+    long long most_ms =
+        simba__zk_budget_most_ms(simba__zk_full_lease_ms(&latch->base));
     simba_error error;
 
     if (budget_ms <= most_ms) {
@@ -85,442 +424,48 @@ static bool is_too_short(struct simba__zk_latch *latch)
     }
     simba_error_set(
         &error, SIMBA_EMISCONFIG, 0,
-        "zookeeper %.120s: a session lasts %lld ms there, too short for a "
+        "zookeeper %s: a session lasts %lld ms there, too short for a "
         "lease of %lld ms with a release budget of %lld ms; set "
         "maxSessionTimeout (20 times tickTime unless set) to %lld ms or more, "
         "or give a release budget of at most %lld ms",
-        self->settings.hosts, (long long)self->certainty.timeout_ms,
-        (long long)latch->lease_ms, (long long)budget_ms,
-        (long long)latch->lease_ms, (long long)(most_ms > 0 ? most_ms : 0));
-    simba__deadline_complete(&latch->acquire, SIMBA_EMISCONFIG, &error);
-    tidy(latch);
+        simba__zk_where(self), (long long)self->base.certainty.timeout_ms,
+        lease_ms, budget_ms, lease_ms, most_ms > 0 ? most_ms : 0);
+    finish(latch, SIMBA_EMISCONFIG, &error);
     return true;
 }
 
-/* The lowest owns, if the session is certain for long enough to work with. */
-static void grant(struct simba__zk_latch *latch)
+void simba__zk_put(simba_entry *entry)
 {
-    const struct simba__zk_certainty *certainty = &latch->self->certainty;
-    int64_t lease_ms = simba__zk_certainty_lease(certainty, latch->acquire_ms);
-    simba_reply *reply = &latch->acquire->reply;
+    latch_t *latch = (latch_t *)entry;
 
-    assert(latch->state == SIMBA__ZK_PRESENT && !latch->is_leaving);
-    simba__zk_watch_own(latch);
-    if (lease_ms < simba__zk_lease_least_ms(full_lease_ms(latch))) {
-        int64_t wait_ms =
-            simba__zk_certainty_next(certainty) - simba_loop_now_ms();
-
-        latch->owner = simba_owner_none(); /* nobody can have it but us */
-        refuse(latch, wait_ms > 1 ? wait_ms : 1);
-        return;
-    }
-    latch->owner = simba__zk_owner_self(latch);
-    latch->was_granted = true;
-    latch->lapses_ms = latch->acquire_ms + latch->lease_ms;
-    reply->mine = true;
-    reply->token = (uint64_t)latch->czxid;
-    reply->lease_ms = lease_ms;
-    reply->session_ms = (uint32_t)certainty->timeout_ms;
-    reply->owner = latch->owner;
-    simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
-}
-
-/* --- what follows from the replies of the servers ------------------------ */
-
-/* The node is gone, whatever removed it; or the servers do not let us. */
-static void has_left(struct simba__zk_latch *latch)
-{
-    simba_error error;
-    int status = SIMBA_OK;
-
-    if (latch->state != SIMBA__ZK_ABSENT) {
-        status = simba__zk_fail(latch->self, latch->write_rc, &error);
-        simba__log(&latch->self->log, SIMBA_LOG_ERROR,
-                   "cannot remove a latch: %s", error.message);
-    }
-    latch->state = SIMBA__ZK_ABSENT;
-    latch->was_granted = false;
-    if (latch->acquire != NULL) {
-        refuse(latch, full_lease_ms(latch));
-    }
-    simba__deadline_complete(&latch->release, status, &error);
-    if (latch->mutex != NULL) {
-        simba__zk_wake_next(latch->self, latch->mutex);
-        tidy(latch);
+    latch->rounds = 0;
+    simba__zk_prefix(entry->attempt, latch->prefix);
+    if (entry->state == SIMBA_KEY_DOUBTFUL) {
+        send_check(latch, NULL, take_found);
+    } else if (!is_too_short(latch)) {
+        send_create(latch);
     }
 }
 
-/* A latch whose number has wrapped would be the lowest, whoever owns the mutex:
- * it is given back. */
-static void refuse_wrapped(struct simba__zk_latch *latch)
+void simba__zk_remove(simba_entry *entry)
 {
-    simba_error error;
+    latch_t *latch = (latch_t *)entry;
 
-    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
-                    "zookeeper: %.200s has used up its sequence numbers; "
-                    "delete the node when nobody contends for it",
-                    latch->mutex->path);
-    latch->is_leaving = true;
-    simba__deadline_complete(&latch->acquire, SIMBA_EMISCONFIG, &error);
-    simba__zk_latch_go(latch);
-}
-
-static void decide(struct simba__zk_latch *latch, enum simba__zk_batch batch)
-{
-    int write_rc = latch->write_rc, read_rc = latch->read_rc;
-
-    if (simba__zk_is_lost(write_rc) || simba__zk_is_lost(read_rc) ||
-        simba__zk_is_lost(latch->owner_rc)) {
-        if (latch->acquire != NULL) { /* who leaves waits for a connection */
-            fail_acquire(latch, ZCONNECTIONLOSS);
-        }
-        return;
-    }
-    if (batch == SIMBA__ZK_REMOVE) {
-        has_left(latch);
-        return;
-    }
-    if (latch->is_leaving) {
-        if (batch == SIMBA__ZK_FIND && latch->state == SIMBA__ZK_DOUBTFUL) {
-            latch->state = SIMBA__ZK_PRESENT; /* its name is enough */
-        }
-        simba__zk_latch_go(latch);
-        return;
-    }
-    if (latch->acquire == NULL) {
-        tidy(latch);
-        return;
-    }
-    switch (batch) {
-    case SIMBA__ZK_CREATE:
-        if (write_rc == ZNONODE) {
-            simba__zk_latch_go(latch); /* with its parents */
-            return;
-        }
-        if (write_rc != ZOK || read_rc != ZOK) {
-            fail_acquire(latch, write_rc != ZOK ? write_rc : read_rc);
-            return;
-        }
-        if (simba__zk_is_wrapped(latch->node)) {
-            refuse_wrapped(latch);
-            return;
-        }
-        break;
-    case SIMBA__ZK_CHECK:
-        if (!simba__zk_is_by_quorum(read_rc) ||
-            !simba__zk_is_by_quorum(write_rc)) {
-            fail_acquire(latch,
-                         simba__zk_is_by_quorum(read_rc) ? write_rc : read_rc);
-            return;
-        }
-        break;
-    case SIMBA__ZK_FIND:
-        if (latch->state != SIMBA__ZK_ABSENT) {
-            simba__zk_send(latch, SIMBA__ZK_IDENTIFY);
-            return;
-        }
-        break;
-    case SIMBA__ZK_QUEUE:
-        if (read_rc == ZNONODE) {
-            simba__zk_latch_go(latch); /* it went before it could be watched */
-        } else if (read_rc != ZOK) {
-            fail_acquire(latch, read_rc);
-        } else if (!latch->acquire->join) {
-            latch->is_leaving = true; /* answered when the node is gone */
-            simba__zk_latch_go(latch);
-        } else {
-            simba__zk_watch_own(latch);
-            refuse(latch, full_lease_ms(latch));
-        }
-        return;
-    case SIMBA__ZK_IDENTIFY:
-    case SIMBA__ZK_REMOVE:
-    case SIMBA__ZK_NONE:
-        simba__zk_latch_go(latch);
-        return;
-    }
-    /* Where it stands among the children. */
-    if (latch->state == SIMBA__ZK_PRESENT && latch->is_lowest) {
-        grant(latch);
-    } else if (latch->state == SIMBA__ZK_PRESENT && latch->before != NULL) {
-        simba__zk_send(latch, SIMBA__ZK_QUEUE);
+    if (entry->state == SIMBA_KEY_DOUBTFUL) {
+        send_check(latch, NULL, take_found);
     } else {
-        /* Vanished; or not among the children right after it was made, so gone
-         * again: make another. */
-        latch->state = SIMBA__ZK_ABSENT;
-        simba__zk_latch_go(latch);
+        send_node(latch, SIMBA__ZK_DELETE, take_deleted);
     }
 }
 
-void simba__zk_latch_replied(struct simba__zk_latch *latch)
+void simba__zk_forget(simba_entry *entry)
 {
-    enum simba__zk_batch batch = latch->batch;
-    struct simba__zk_mutex *mutex = latch->mutex;
-    bool was_making = false, was_looker;
+    latch_t *latch = (latch_t *)entry;
 
-    latch->batch = SIMBA__ZK_NONE;
-    if (mutex == NULL) {
-        return;
-    }
-    mutex->holds++; /* the latch may be forgotten while others wait in there */
-    was_looker = mutex->looker == latch;
-    if (batch == SIMBA__ZK_CREATE) {
-        was_making = mutex->is_making;
-        mutex->is_making = false;
-        mutex->is_made = latch->write_rc == ZOK;
-        latch->self->is_base_made |= mutex->is_made;
-    }
-    decide(latch, batch);
-    if (was_making && !mutex->is_making && latch->mutex != NULL) {
-        simba__zk_latches_each(latch->self, mutex, simba__zk_latch_go);
-    }
-    if (was_looker) {
-        simba__zk_backstop_end(latch, mutex);
-    }
-    latch->owner_rc = ZOK;
-    if (latch->batch == SIMBA__ZK_NONE) {
-        latch->read_rc = latch->write_rc = ZOK;
-    }
-    mutex->holds--;
-    simba__zk_mutex_tidy(latch->self, mutex);
-}
-
-void simba__zk_latch_go(struct simba__zk_latch *latch)
-{
-    const struct simba__zk *self = latch->self;
-    struct simba__zk_mutex *mutex = latch->mutex;
-
-    if (latch->replies_due > 0 || latch->batch != SIMBA__ZK_NONE) {
-        return;
-    }
-    if (latch->is_leaving && latch->state == SIMBA__ZK_ABSENT) {
-        has_left(latch);
-        return;
-    }
-    if (!self->is_connected || self->is_closing) {
-        return;
-    }
-    if (latch->is_leaving) {
-        simba__zk_send(latch, latch->state == SIMBA__ZK_DOUBTFUL
-                                  ? SIMBA__ZK_FIND
-                                  : SIMBA__ZK_REMOVE);
-        return;
-    }
-    if (latch->acquire == NULL) {
-        return;
-    }
-    assert(mutex != NULL);
-    if (latch->state == SIMBA__ZK_ABSENT && is_too_short(latch)) {
-        return;
-    }
-    if (latch->state == SIMBA__ZK_ABSENT && !mutex->is_made) {
-        /* A thousand who are told that there is no such mutex would come back
-         * in another order: one makes it, the others wait for that. */
-        if (mutex->is_making) {
-            return;
-        }
-        mutex->is_making = true;
-    }
-    if (++latch->rounds > ROUNDS_MOST) {
-        mutex->is_making = false;
-        fail_acquire(latch, ZNONODE);
-        return;
-    }
-    if (latch->state == SIMBA__ZK_ABSENT) {
-        simba__zk_send(latch, SIMBA__ZK_CREATE);
-        return;
-    }
-    if (latch->state == SIMBA__ZK_DOUBTFUL) {
-        simba__zk_send(latch, SIMBA__ZK_FIND);
-        return;
-    }
-    switch (simba__zk_backstop(latch)) {
-    case SIMBA__ZK_LOOKS:
-        simba__zk_send(latch, SIMBA__ZK_CHECK);
-        break;
-    case SIMBA__ZK_CONFIRMED:
-        refuse(latch, full_lease_ms(latch));
-        break;
-    case SIMBA__ZK_WAITS:
-        break;
-    }
-}
-
-void simba__zk_latch_lost(struct simba__zk_latch *latch)
-{
-    latch->replies_due = 0;
-    latch->batch = SIMBA__ZK_NONE;
-    latch->state = SIMBA__ZK_ABSENT;
-    latch->is_watched = false;
-    latch->confirmed_ms = 0;
-    latch->write_rc = latch->read_rc = latch->owner_rc = ZOK;
-    if (latch->renewal != NULL) {
-        simba__zk_renew_refuse(latch);
-    } else {
-        simba__zk_latch_go(latch); /* if it was to leave, it has left */
-    }
-}
-
-/* --- deadlines ----------------------------------------------------------- */
-
-static int64_t acquire_until_ms(const struct simba__zk_latch *latch)
-{
-    return latch->acquire == NULL
-               ? INT64_MAX
-               : simba__zk_waits_until(latch->self, latch->acquire,
-                                       latch->acquire_ms);
-}
-
-void simba__zk_latch_fail_unsent(struct simba__zk_latch *latch)
-{
-    simba_error error;
-
-    if (latch->acquire != NULL && latch->batch == SIMBA__ZK_NONE &&
-        latch->state == SIMBA__ZK_ABSENT) { /* had no effect */
-        int status = simba__zk_unanswered(latch->self, &error);
-
-        simba__deadline_complete(&latch->acquire, status, &error);
-        tidy(latch);
-    }
-}
-
-static void on_deadline(simba_timer *timer)
-{
-    struct simba__zk_latch *latch =
-        container_of(timer, struct simba__zk_latch, deadline);
-    const char *hosts = latch->self->settings.hosts;
-
-    latch->references++;
-    if (acquire_until_ms(latch) <= simba_loop_now_ms()) {
-        simba__zk_latch_fail_unsent(latch);
-    }
-    simba__deadline_expire(&latch->acquire, "zookeeper", hosts);
-    simba__deadline_expire(&latch->renewal, "zookeeper", hosts);
-    simba__deadline_expire(&latch->release, "zookeeper", hosts);
-    if (latch->mutex != NULL) {
-        tidy(latch);
-    }
-    /* The node of a living session does not vanish by itself: of a tenure that
-     * nobody renews, and of a position that nobody asks for, it is removed. */
-    if (latch->mutex != NULL && is_idle(latch) &&
-        latch->lapses_ms <= simba_loop_now_ms()) {
-        latch->is_leaving = true;
-        simba__zk_latch_go(latch);
-    }
-    if (latch->mutex != NULL) {
-        simba__zk_latch_arm(latch);
-    }
-    simba__zk_latch_unref(latch);
-}
-
-void simba__zk_latch_arm(struct simba__zk_latch *latch)
-{
-    bool lapses = is_idle(latch) && latch->state == SIMBA__ZK_PRESENT &&
-                  !latch->is_leaving;
-    int64_t at_ms = lapses ? latch->lapses_ms : acquire_until_ms(latch);
-
-    if (latch->renewal != NULL && latch->renewal->deadline_ms < at_ms) {
-        at_ms = latch->renewal->deadline_ms;
-    }
-    if (latch->release != NULL && latch->release->deadline_ms < at_ms) {
-        at_ms = latch->release->deadline_ms;
-    }
-    latch->deadline.fire = on_deadline;
-    simba_timer_set(latch->self->base.loop, &latch->deadline, at_ms);
-}
-
-/* --- the requests -------------------------------------------------------- */
-
-/* Tombstones are of attempts that this process has undone itself: no other can
- * bring them. */
-static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
-{
-    struct simba__zk_tombstone **at = &self->tombstones, *tombstone;
-    int64_t now_ms = simba_loop_now_ms();
-    bool is_found = false;
-
-    while ((tombstone = *at) != NULL) {
-        if (tombstone->until_ms < now_ms) {
-            *at = tombstone->next;
-            free(tombstone);
-            continue;
-        }
-        is_found |= simba__attempt_equal(tombstone->attempt, attempt);
-        at = &tombstone->next;
-    }
-    return is_found;
-}
-
-void simba__zk_acquire(struct simba__zk *self, simba_request *request)
-{
-    struct simba__zk_latch *latch;
-    simba_error error;
-    int rc = simba__zk_session_want(self, request, &error);
-
-    if (rc == SIMBA_OK && self->handle == NULL &&
-        (self->failure.code == SIMBA_EDENIED ||
-         self->failure.native == SIMBA__UNKNOWN_HOST)) {
-        rc = simba__zk_unanswered(self, &error);
-    }
-    if (rc != SIMBA_OK || is_entombed(self, request->attempt)) {
-        simba_request_done(request, rc, rc == SIMBA_OK ? NULL : &error);
-        return;
-    }
-    latch = simba__zk_latch_get(self, request);
-    if (latch == NULL) {
-        simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
-        return;
-    }
-    latch->references++;
-    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "no answer in time");
-    if (latch->is_leaving) {
-        simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
-    } else {
-        int64_t lease_ms = request->ttl_ms + request->transition_ms;
-
-        latch->acquire = request;
-        latch->acquire_ms = simba_loop_now_ms();
-        latch->lease_ms = lease_ms;
-        latch->lapses_ms =
-            latch->acquire_ms +
-            (request->waiter_ms > lease_ms ? request->waiter_ms : lease_ms);
-        latch->rounds = 0;
-        simba__zk_latch_arm(latch);
-        simba__zk_latch_go(latch);
-    }
-    simba__zk_latch_unref(latch);
-}
-
-/* The end of an attempt: of its position in the queue, and with a release also
- * of its tenure. Once it has begun it goes on until the node is gone, however
- * long the request waits: the node of a living session does not vanish by
- * itself. */
-void simba__zk_release(struct simba__zk *self, simba_request *request)
-{
-    struct simba__zk_latch *latch = simba__zk_latch_find(self, request);
-    bool is_release = request->kind == SIMBA_RELEASE;
-    struct simba__zk_tombstone *tombstone =
-        is_release && request->tombstone_ms > 0 ? malloc(sizeof *tombstone)
-                                                : NULL;
-
-    if (tombstone != NULL) {
-        *tombstone = (struct simba__zk_tombstone){
-            .next = self->tombstones,
-            .attempt = request->attempt,
-            .until_ms = simba_loop_now_ms() + request->tombstone_ms};
-        self->tombstones = tombstone;
-    }
-    if (latch == NULL || (!is_release && latch->was_granted)) {
-        simba_request_done(request, SIMBA_OK, NULL);
-        return;
-    }
-    latch->references++;
-    latch->is_leaving = true;
-    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, "no answer in time");
-    simba__zk_give_up(&latch->renewal, SIMBA_EUNKNOWN, "no answer in time");
-    simba__zk_give_up(&latch->release, SIMBA_EUNKNOWN, "no answer in time");
-    latch->release = request;
-    simba__zk_latch_arm(latch);
-    simba__zk_latch_go(latch);
-    simba__zk_latch_unref(latch);
+    simba_timer_clear(entry->store->base.loop, &latch->watching);
+    simba__zk_batch_fini(&latch->batch);
+    simba__zk_batch_fini(&latch->own);
+    free(latch->before);
+    free(latch->lowest);
+    latch->before = latch->lowest = NULL;
 }

@@ -1,321 +1,655 @@
-/* How long the session is certain, and renewals.
+/* A session, and the connections that it has one after the other.
  *
- * A check is a multi of `check`: a quorum write that fires no watch. One serves
- * all renewals that have come since the last, and while there are latches there
- * is a quorum write every T/4 even if nobody asks, so that who becomes the
- * lowest is owner at once. */
+ * The first thing said on a connection asks for a session, or for ours again by
+ * its id and password; then come the credentials, if there are any, and then
+ * requests. A server answers in the order in which it was asked. It ends a
+ * session that it has not heard of for T: so something is said every T/3, and
+ * every 5 s at least, and a server that does not answer that is given up. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include "core/lease.h"
+#include "util/array.h"
 #include "util/container.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- certainty ----------------------------------------------------------- */
-
-void simba__zk_certainty_init(struct simba__zk_certainty *certainty,
-                              int64_t timeout_ms,
-                              int64_t made_ms)
-{
-    *certainty = (struct simba__zk_certainty){.timeout_ms = timeout_ms,
-                                              .since_ms = made_ms};
-}
-
-/* What fails for want of a node is agreed upon like what succeeds. */
-bool simba__zk_is_by_quorum(int rc)
-{
-    return rc == ZOK || rc == ZNONODE;
-}
-
-/* How far apart two writes must be: what a late ping may take, rounded up. */
-static int64_t apart_ms(const struct simba__zk_certainty *certainty)
-{
-    return (certainty->timeout_ms + 3) / 4;
-}
-
-void simba__zk_certainty_answered(struct simba__zk_certainty *certainty,
-                                  int rc,
-                                  int64_t sent_ms,
-                                  int64_t now_ms)
-{
-    struct simba__zk_write *writes = certainty->writes;
-    int last = certainty->count - 1;
-
-    assert(certainty->count <= SIMBA__ZK_WRITES_KEPT && sent_ms <= now_ms);
-    if (!simba__zk_is_by_quorum(rc)) {
-        return;
-    }
-    for (int i = last; i >= 0; i--) {
-        if (sent_ms - writes[i].answered_ms >= apart_ms(certainty)) {
-            if (writes[i].sent_ms > certainty->since_ms) {
-                certainty->since_ms = writes[i].sent_ms;
-            }
-            break;
-        }
-    }
-    if (last >= 0 && sent_ms - writes[last].sent_ms <
-                         certainty->timeout_ms / SIMBA__ZK_WRITES_KEPT) {
-        return; /* as good as the last one */
-    }
-    if (certainty->count == SIMBA__ZK_WRITES_KEPT) {
-        memmove(writes, writes + 1, sizeof certainty->writes - sizeof *writes);
-        certainty->count--;
-    }
-    writes[certainty->count++] = (struct simba__zk_write){sent_ms, now_ms};
-}
-
-int64_t simba__zk_certainty_lease(const struct simba__zk_certainty *certainty,
-                                  int64_t sent_ms)
-{
-    /* A request may be older than the session it waited for. */
-    int64_t elapsed =
-        sent_ms > certainty->since_ms ? sent_ms - certainty->since_ms : 0;
-    int64_t drift = (elapsed * 21 + 999) / 1000;
-    int64_t lease = certainty->timeout_ms - elapsed - drift;
-
-    return lease > 1 ? lease : 1;
-}
-
-int64_t simba__zk_lease_least_ms(int64_t lease_ms)
-{
-    return lease_ms * 3 / 8;
-}
-
-int64_t simba__zk_budget_most_ms(int64_t lease_ms)
-{
-    struct simba__lease granted = {.ttl_ms =
-                                       simba__zk_lease_least_ms(lease_ms)};
-
-    return simba__lease_hard_ms(&granted) - 1;
-}
-
-int64_t simba__zk_certainty_next(const struct simba__zk_certainty *certainty)
-{
-    int64_t newest = certainty->count > 0
-                         ? certainty->writes[certainty->count - 1].answered_ms
-                         : certainty->since_ms;
-
-    return newest + apart_ms(certainty);
-}
-
-/* --- replies to renewals ------------------------------------------------- */
-
-void simba__zk_renew_refuse(struct simba__zk_latch *latch)
-{
-    simba_request *request = latch->renewal;
-
-    assert(request != NULL);
-    latch->renewal = NULL;
-    latch->was_granted = false;
-    if (latch->acquire == NULL && latch->release == NULL) {
-        simba__zk_latch_forget(latch);
-    }
-    simba_request_done(request, SIMBA_OK, NULL);
-}
-
-static void fail_renewal(struct simba__zk_latch *latch, int rc)
-{
-    simba_error error;
-    int status = simba__zk_fail(latch->self, rc, &error);
-
-    simba__deadline_complete(&latch->renewal, status, &error);
-}
-
-static void queue_renewal(struct simba__zk_latch *latch)
-{
-    struct simba__zk *self = latch->self;
-
-    if (latch->is_renewal_queued) {
-        return;
-    }
-    if (self->renewals == NULL) {
-        self->last_renewal = &self->renewals;
-    }
-    latch->is_renewal_queued = true;
-    latch->references++;
-    latch->next_renewal = NULL;
-    *self->last_renewal = latch;
-    self->last_renewal = &latch->next_renewal;
-}
-
-static void grant_renewal(struct simba__zk_latch *latch)
-{
-    simba_reply *reply = &latch->renewal->reply;
-
-    latch->lapses_ms = latch->renewal_ms + latch->lease_ms;
-    simba__zk_watch_own(latch); /* a change of its data uses up the watch */
-    reply->mine = true;
-    reply->token = (uint64_t)latch->czxid;
-    reply->lease_ms =
-        simba__zk_certainty_lease(&latch->self->certainty, latch->renewal_ms);
-    reply->owner = simba__zk_owner_self(latch);
-    simba__deadline_complete(&latch->renewal, SIMBA_OK, NULL);
-}
-
-/* --- checks -------------------------------------------------------------- */
-
-/* A multi must fit into a packet, 1 MiB by default. */
-enum { CHECKS_MOST = 256 };
-
-/* One check under way, and whose renewals it carries. */
-struct check {
-    struct simba__zk *self;
-    uint64_t generation;
-    int64_t sent_ms;
-    int count;
-    struct simba__zk_latch *latches[CHECKS_MOST];
-    simba_request *renewals[CHECKS_MOST]; /* as they were when it was sent */
-    char *paths[CHECKS_MOST];
-    zoo_op_result_t results[CHECKS_MOST];
+enum {
+    COME_UP_MS = 2500, /* as long as is waited for who never answered */
+    SILENCE_LEAST_MS = 1000,
+    SILENCE_MOST_MS = 3000,
+    PING_MOST_MS = 5000,
+    END_MS = 1000,       /* for saying that a session is over */
+    UNANSWERED_MOST = 3, /* connections without a reply: no accident */
+    GREETING_LEAST = 36, /* bytes */
+    HEADER = 16,
+    PACKET_MOST = 32 << 20
 };
 
-/* Of a multi that failed, one result tells why; those before it were undone,
- * those behind it were not tried. */
-static bool is_untried(int error)
+/* --- batches ------------------------------------------------------------- */
+
+static void forget_replies(simba__zk_batch *batch)
 {
-    return error == ZOK || error == ZRUNTIMEINCONSISTENCY;
+    for (int i = 0; i < batch->count; i++) {
+        simba__zk_reply_fini(&batch->replies[i]);
+    }
+    batch->count = 0;
 }
 
-static void take_reply(struct check *check, int rc)
+void simba__zk_begin(simba__zk_batch *batch, simba__zk *self)
 {
-    struct simba__zk *self = check->self;
-    bool is_current = check->generation == self->generation;
-    bool is_whole = !simba__zk_is_by_quorum(rc); /* refused, none tells why */
-
-    for (int i = 0; i < check->count; i++) {
-        is_whole &= is_untried(check->results[i].err);
-    }
-    if (is_current) {
-        assert(self->checks > 0);
-        self->checks--;
-        is_current = simba__zk_session_lives(self, rc);
-    }
-    if (is_current) {
-        simba__zk_certainty_answered(&self->certainty, rc, check->sent_ms,
-                                     simba_loop_now_ms());
-    }
-    for (int i = 0; i < check->count; i++) {
-        struct simba__zk_latch *latch = check->latches[i];
-        int error = is_whole ? rc : check->results[i].err;
-
-        if (!is_current || latch->renewal != check->renewals[i] ||
-            latch->mutex == NULL) {
-            /* of an earlier session, or answered already */
-        } else if (rc == ZOK) {
-            grant_renewal(latch);
-        } else if (simba__zk_is_lost(rc)) {
-            fail_renewal(latch, rc);
-        } else if (is_untried(error)) {
-            queue_renewal(latch);
-        } else if (error == ZNONODE) {
-            latch->state = SIMBA__ZK_ABSENT;
-            simba__zk_renew_refuse(latch);
-        } else {
-            fail_renewal(latch, error);
-        }
-        simba__zk_latch_unref(latch);
-        free(check->paths[i]);
-    }
+    assert(batch->exchange.connection == NULL);
+    forget_replies(batch);
+    batch->self = self;
+    batch->packets.length = 0;
+    batch->packets.is_failed = false;
 }
 
-static void on_checked(int rc, const void *data)
+/* Begins a packet, or the next part of a multi. */
+static void begin_packet(simba__zk_batch *batch, int op)
 {
-    struct check *check = (struct check *)data;
-    struct simba__zk *self = check->self;
+    struct simba__text *to = &batch->packets;
 
-    simba_loop_enter(self->base.loop);
-    take_reply(check, rc);
-    simba__zk_check(self);
-    simba_loop_leave(self->base.loop);
-    free(check);
-}
-
-/* With what renewals wait, as many as fit; without any it checks /simba. */
-static void send_check(struct simba__zk *self)
-{
-    struct check *check = calloc(1, sizeof *check);
-    zoo_op_t ops[CHECKS_MOST];
-    struct simba__zk_latch *latch;
-
-    if (check == NULL) {
+    if (batch->is_multi) {
+        simba__zk_put_int(to, op);
+        simba__text_add(to, "\0\377\377\377\377", 5);
         return;
     }
-    assert(self->is_connected && self->handle != NULL);
-    check->self = self;
-    check->generation = self->generation;
-    check->sent_ms = self->written_ms = simba_loop_now_ms();
-    zoo_check_op_init(&ops[0], self->settings.base, -1);
-    while (check->count < CHECKS_MOST && (latch = self->renewals) != NULL) {
-        int i = check->count;
-
-        self->renewals = latch->next_renewal;
-        latch->is_renewal_queued = false;
-        if (latch->renewal != NULL && latch->mutex != NULL) {
-            check->paths[i] = simba__zk_join(latch->mutex->path, latch->node);
-        }
-        if (check->paths[i] == NULL) { /* answered; or its deadline will tell */
-            simba__zk_latch_unref(latch);
-            continue;
-        }
-        check->latches[i] = latch;
-        check->renewals[i] = latch->renewal;
-        zoo_check_op_init(&ops[i], check->paths[i], -1);
-        check->count++;
-    }
-    self->checks++;
-    if (zoo_amulti(self->handle, check->count > 0 ? check->count : 1, ops,
-                   check->results, on_checked, check) != ZOK) {
-        take_reply(check, ZCONNECTIONLOSS);
-        free(check);
-    }
-}
-
-static void on_check_due(simba_timer *timer)
-{
-    struct simba__zk *self = container_of(timer, struct simba__zk, checking);
-
-    if (self->is_connected && self->latch_count > 0) {
-        send_check(self);
-        simba__zk_check(self);
-    }
-}
-
-void simba__zk_check(struct simba__zk *self)
-{
-    bool is_able = self->is_connected && !self->is_closing;
-
-    if (is_able && self->checks == 0 && self->renewals != NULL) {
-        send_check(self);
-    }
-    self->checking.fire = on_check_due;
-    simba_timer_set(self->base.loop, &self->checking,
-                    is_able && self->latch_count > 0
-                        ? self->written_ms + self->certainty.timeout_ms / 4
-                        : INT64_MAX);
-}
-
-/* --- the request --------------------------------------------------------- */
-
-void simba__zk_renew(struct simba__zk *self, simba_request *request)
-{
-    struct simba__zk_latch *latch = simba__zk_latch_find(self, request);
-    simba_request *earlier = latch == NULL ? NULL : latch->renewal;
-
-    if (latch == NULL || latch->is_leaving || !latch->was_granted) {
-        simba_request_done(request, SIMBA_OK, NULL);
-        return;
-    }
-    latch->renewal = request;
-    latch->renewal_ms = simba_loop_now_ms();
-    if (latch->state == SIMBA__ZK_ABSENT) {
-        simba__zk_renew_refuse(latch);
+    batch->begin = to->length;
+    simba__zk_put_long(to, 0); /* its length and its number */
+    simba__zk_put_int(to, op);
+    if (simba__array_reserve(&batch->replies, &batch->room,
+                             (size_t)batch->count + 1,
+                             sizeof *batch->replies)) {
+        batch->replies[batch->count++] = (simba__zk_reply){.op = op};
     } else {
-        simba__zk_latch_arm(latch);
-        queue_renewal(latch);
-        simba__zk_check(self);
+        to->is_failed = true;
     }
-    simba__deadline_complete(&earlier, SIMBA_EUNKNOWN, NULL);
+}
+
+static void end_packet(simba__zk_batch *batch)
+{
+    if (!batch->is_multi) {
+        simba__zk_put_length(&batch->packets, batch->begin);
+    }
+}
+
+static void put_string(struct simba__text *to, const char *string)
+{
+    simba__zk_put_bytes(to, string, strlen(string));
+}
+
+static void put_path(simba__zk_batch *batch,
+                     const char *mutex,
+                     const char *node)
+{
+    struct simba__text *to = &batch->packets;
+    char escaped[SIMBA__ZK_ESCAPED_SIZE] = "";
+    size_t begin = to->length;
+
+    simba__zk_put_int(to, 0);
+    if (node == NULL || node[0] != '/') {
+        simba__text_put(to, batch->self->settings.base);
+    }
+    if (mutex != NULL) {
+        simba__zk_escape(mutex, escaped);
+        simba__text_printf(to, "/%s", escaped);
+    }
+    if (node != NULL) {
+        simba__text_printf(to, "%s%s", node[0] == '/' ? "" : "/", node);
+    }
+    simba__zk_put_length(to, begin);
+}
+
+static void put_acl(struct simba__text *to, int acl)
+{
+    enum { READ = 0x01, ALL = 0x1f };
+
+    simba__zk_put_int(to, acl == SIMBA__ZK_ACL_SHARED ? 2 : 1);
+    if (acl != SIMBA__ZK_ACL_OPEN) {
+        simba__zk_put_int(to, ALL);
+        put_string(to, "auth");
+        put_string(to, "");
+    }
+    if (acl != SIMBA__ZK_ACL_CREATOR) {
+        simba__zk_put_int(to, acl == SIMBA__ZK_ACL_OPEN ? ALL : READ);
+        put_string(to, "world");
+        put_string(to, "anyone");
+    }
+}
+
+void simba__zk_ask(simba__zk_batch *batch,
+                   int op,
+                   const char *mutex,
+                   const char *node)
+{
+    enum { ANY_VERSION = -1, EPHEMERAL_SEQUENTIAL = 3, CONTAINER = 4 };
+    struct simba__text *to = &batch->packets;
+    int kind = op < 0 ? op : op & ~SIMBA__ZK_WATCH;
+    int acl = batch->self->settings.acl;
+
+    begin_packet(batch, kind);
+    if (kind == SIMBA__ZK_SET_WATCHES) {
+        simba__zk_put_long(to, batch->self->session->zxid);
+        simba__zk_put_int(to, 1); /* of data, and none of others */
+        put_path(batch, mutex, node);
+        simba__zk_put_long(to, 0);
+    } else if (kind != SIMBA__ZK_PING && kind != SIMBA__ZK_CLOSE) {
+        put_path(batch, mutex, node);
+    }
+    if (kind == SIMBA__ZK_CREATE2) {
+        put_string(to, batch->data);
+        put_acl(to, acl);
+        simba__zk_put_int(to, EPHEMERAL_SEQUENTIAL);
+    } else if (kind == SIMBA__ZK_CREATE || kind == SIMBA__ZK_CREATE_CONTAINER) {
+        put_string(to, "");
+        put_acl(to, acl);
+        simba__zk_put_int(to, kind == SIMBA__ZK_CREATE ? 0 : CONTAINER);
+    } else if (kind == SIMBA__ZK_SET_ACL) {
+        put_acl(to, acl);
+        simba__zk_put_int(to, ANY_VERSION);
+    } else if (kind == SIMBA__ZK_DELETE || kind == SIMBA__ZK_CHECK) {
+        simba__zk_put_int(to, ANY_VERSION);
+    } else if (kind == SIMBA__ZK_EXISTS || kind == SIMBA__ZK_GET_DATA ||
+               kind == SIMBA__ZK_GET_CHILDREN) {
+        simba__text_add(to, (op & SIMBA__ZK_WATCH) != 0 ? "\1" : "\0", 1);
+    }
+    end_packet(batch);
+}
+
+void simba__zk_multi_begin(simba__zk_batch *batch)
+{
+    begin_packet(batch, SIMBA__ZK_MULTI);
+    batch->is_multi = true;
+}
+
+void simba__zk_multi_end(simba__zk_batch *batch)
+{
+    simba__text_add(&batch->packets, "\377\377\377\377\1\377\377\377\377", 9);
+    batch->is_multi = false;
+    end_packet(batch);
+}
+
+/* Above /simba they are plain nodes, the others vanish when empty. */
+void simba__zk_ask_parents(simba__zk_batch *batch,
+                           const char *mutex,
+                           bool is_plain)
+{
+    const simba__zk_settings *settings = &batch->self->settings;
+    const char *end = settings->base;
+
+    do {
+        size_t length;
+        char *path;
+
+        end = strchr(end + 1, '/');
+        length = end == NULL ? strlen(settings->base)
+                             : (size_t)(end - settings->base);
+        path = strndup(settings->base, length);
+        if (path == NULL) {
+            batch->packets.is_failed = true;
+            return;
+        }
+        simba__zk_ask(batch,
+                      is_plain || end != NULL ? SIMBA__ZK_CREATE
+                                              : SIMBA__ZK_CREATE_CONTAINER,
+                      NULL, path);
+        simba__zk_ask(batch, SIMBA__ZK_EXISTS, NULL, path);
+        free(path);
+    } while (end != NULL);
+    if (mutex != NULL) {
+        simba__zk_ask(batch,
+                      is_plain ? SIMBA__ZK_CREATE : SIMBA__ZK_CREATE_CONTAINER,
+                      mutex, NULL);
+        simba__zk_ask(batch, SIMBA__ZK_EXISTS, mutex, NULL);
+    }
+}
+
+static bool is_quorum_write(const simba__zk_reply *reply)
+{
+    return reply->op == SIMBA__ZK_CREATE2 || reply->op == SIMBA__ZK_MULTI;
+}
+
+static bool send_batch(simba_exchange *exchange, simba_connection *connection)
+{
+    simba__zk_batch *batch = (simba__zk_batch *)exchange;
+    simba__zk_session *session = batch->session;
+
+    if (batch->packets.is_failed) {
+        return false; /* no memory */
+    }
+    if (session->xid > INT32_MAX - batch->count) {
+        session->xid = 0;
+    }
+    batch->replied = 0;
+    exchange->tag = (uint64_t)session->xid + 1;
+    simba__zk_number(&batch->packets, session->xid + 1);
+    session->xid += batch->count;
+    session->sent_ms = simba_loop_now_ms();
+    return simba_connection_write(connection, batch->packets.bytes,
+                                  batch->packets.length);
+}
+
+static void finish(simba_exchange *e, int status, const simba_error *error)
+{
+    simba__zk_batch *batch = (simba__zk_batch *)e;
+
+    batch->status = status;
+    batch->error = error;
+    if (batch->done != NULL) {
+        batch->done(batch);
+    }
+}
+
+void simba__zk_send(simba__zk_batch *batch,
+                    simba__zk_session *session,
+                    const simba_request *request,
+                    void (*done)(simba__zk_batch *batch))
+{
+    simba_error error;
+
+    batch->exchange.send = send_batch;
+    batch->exchange.failed = finish;
+    batch->exchange.is_driven = request != NULL && request->is_driven;
+    batch->session = session;
+    batch->sent_ms = simba_loop_now_ms();
+    batch->done = done;
+    for (int i = 0; i < batch->count; i++) {
+        if (is_quorum_write(&batch->replies[i])) {
+            simba__zk_written(batch->self);
+        }
+    }
+    if (session == NULL) {
+        simba_error_set(&error, SIMBA_EUNAVAIL, 0, "zookeeper: no session");
+        finish(&batch->exchange, SIMBA_EUNAVAIL, &error);
+    } else if (batch->packets.length == 0) {
+        finish(&batch->exchange, SIMBA_OK, NULL);
+    } else {
+        simba_connection_submit(session->connection, &batch->exchange);
+    }
+}
+
+void simba__zk_batch_fini(simba__zk_batch *batch)
+{
+    simba_exchange_cancel(&batch->exchange);
+    forget_replies(batch);
+    free(batch->replies);
+    simba__text_fini(&batch->packets);
+    batch->replies = NULL;
+    batch->room = 0;
+}
+
+static void on_ping_due(simba_timer *timer)
+{
+    simba__zk_session *session =
+        container_of(timer, simba__zk_session, pinging);
+    simba__zk_batch *ping = &session->ping;
+    int64_t every_ms = session->timeout_ms / 3, now_ms = simba_loop_now_ms();
+
+    every_ms = every_ms < PING_MOST_MS ? every_ms : PING_MOST_MS;
+    if (now_ms - session->sent_ms >= every_ms) {
+        session->sent_ms = now_ms;
+        if (ping->exchange.connection == NULL) {
+            simba__zk_begin(ping, session->self);
+            simba__zk_ask(ping, SIMBA__ZK_PING, NULL, NULL);
+            simba__zk_send(ping, session, NULL, NULL);
+        }
+    }
+    simba_timer_set(session->self->base.base.loop, &session->pinging,
+                    session->sent_ms + every_ms);
+}
+
+/* --- the greeting -------------------------------------------------------- */
+
+static void lose(simba__zk_session *session, const char *why)
+{
+    if (session->is_main) {
+        simba__zk_lost(session->self, why);
+    } else {
+        simba_connection_break(session->connection, SIMBA_EUNAVAIL, 0, "%s",
+                               why);
+    }
+}
+
+/* A session that is asked for on connection after connection and of which
+ * nothing is heard lives, and is of no use: what we say may arrive. Given up
+ * when nothing is certain by it any more, it ends, and its latches with it. */
+static bool is_useless(const simba__zk_session *session)
+{
+    return session->id != 0 && session->unanswered > UNANSWERED_MOST &&
+           simba_certainty_lease(&session->self->base.certainty,
+                                 simba_loop_now_ms()) <= 1;
+}
+
+static void connected(void *user, simba_connection *connection)
+{
+    simba__zk_session *session = user;
+    struct simba__text out = {0};
+
+    session->unanswered++;
+    if (is_useless(session)) {
+        lose(session, "the session is given up: nothing is heard of it on any "
+                      "connection");
+        return;
+    }
+    if (session->id == 0) {
+        session->made_ms = simba_loop_now_ms();
+    }
+    session->xid = 0;
+    simba__zk_put_long(&out, 0); /* its length, the version of the protocol */
+    simba__zk_put_long(&out, session->zxid);
+    simba__zk_put_int(&out, session->asked_ms < INT32_MAX
+                                ? (int32_t)session->asked_ms
+                                : INT32_MAX);
+    simba__zk_put_long(&out, session->id);
+    simba__zk_put_bytes(&out, session->password, sizeof session->password);
+    simba__text_add(&out, "", 1); /* not to a server that only reads */
+    simba__zk_put_length(&out, 0);
+    if (out.is_failed) {
+        simba_connection_break(connection, SIMBA_ENOMEM, 0, "out of memory");
+    } else {
+        (void)simba_connection_write(connection, out.bytes, out.length);
+    }
+    simba__text_fini(&out);
+}
+
+static void on_credentials(simba__zk_batch *batch)
+{
+    simba_connection *connection = batch->session->connection;
+
+    if (batch->status == SIMBA_OK && batch->replies[0].rc != SIMBA__ZK_OK) {
+        simba_connection_break(connection, SIMBA_EDENIED, batch->replies[0].rc,
+                               "the credentials were refused");
+    } else if (batch->status == SIMBA_OK) {
+        simba_connection_ready(connection);
+    }
+}
+
+static void send_credentials(simba__zk_session *session)
+{
+    simba__zk_batch *batch = &session->greeting;
+
+    simba__zk_begin(batch, session->self);
+    begin_packet(batch, SIMBA__ZK_AUTH);
+    simba__zk_put_int(&batch->packets, 0);
+    put_string(&batch->packets, "digest");
+    put_string(&batch->packets, session->self->settings.auth);
+    end_packet(batch);
+    batch->exchange.is_greeting = true;
+    simba__zk_send(batch, session, NULL, on_credentials);
+}
+
+static void take_greeting(simba__zk_session *session, simba__zk_input *in)
+{
+    simba_connection *connection = session->connection;
+    const char *password;
+    int64_t timeout_ms, id;
+    int length;
+
+    (void)simba__zk_get_int(in); /* version of the protocol */
+    timeout_ms = simba__zk_get_int(in);
+    id = simba__zk_get_long(in);
+    password = simba__zk_get_bytes(in, &length);
+    if (timeout_ms <= 0 && session->id != 0) {
+        lose(session, "the session has ended");
+    } else if (length != SIMBA__ZK_PASSWORD || timeout_ms <= 0 || id == 0 ||
+               (session->id != 0 && id != session->id)) {
+        simba_connection_break(connection, SIMBA_EUNAVAIL, 0,
+                               "does not greet as a ZooKeeper server does");
+    } else {
+        session->is_new = session->id == 0;
+        session->id = id;
+        memcpy(session->password, password, sizeof session->password);
+        session->timeout_ms = timeout_ms;
+        session->is_greeted = true;
+        if (session->self->settings.auth != NULL) {
+            send_credentials(session);
+        } else {
+            simba_connection_ready(connection);
+        }
+    }
+}
+
+/* --- replies ------------------------------------------------------------- */
+
+static void break_for_nonsense(simba_connection *connection)
+{
+    simba_connection_break(
+        connection, SIMBA_EMISCONFIG, 0,
+        "answers what was not asked: is it a ZooKeeper server?");
+}
+
+static void take_event(simba__zk_session *session, simba__zk_input *in)
+{
+    int type = simba__zk_get_int(in), length;
+    const char *path;
+    char *copy;
+
+    (void)simba__zk_get_int(in); /* the state of the server */
+    path = simba__zk_get_bytes(in, &length);
+    copy = path == NULL ? NULL : strndup(path, (size_t)length);
+    if (in->is_broken) {
+        break_for_nonsense(session->connection);
+    } else if (copy != NULL && session->is_main) {
+        simba__zk_event(session->self, type, copy);
+    }
+    free(copy);
+}
+
+/* The connection went. (So has a session that moved to another server: it lives
+ * there, and to drop it would free what its owners have not been told of.) */
+static bool is_lost(int rc)
+{
+    return rc == SIMBA__ZK_SESSION_MOVED || rc == SIMBA__ZK_CONNECTION_LOSS ||
+           rc == SIMBA__ZK_TIMED_OUT;
+}
+
+static void take_reply(simba__zk_session *session,
+                       simba__zk_batch *batch,
+                       int rc,
+                       simba__zk_input *in)
+{
+    simba__zk_reply *reply = &batch->replies[batch->replied];
+
+    if (rc == SIMBA__ZK_SESSION_EXPIRED) {
+        lose(session, "the session has ended");
+        return;
+    }
+    if (is_lost(rc)) {
+        simba_connection_break(session->connection, SIMBA_EUNAVAIL, rc,
+                               "the session is elsewhere");
+        return;
+    }
+    session->unanswered = 0;
+    session->self->was_answered = true;
+    reply->rc = rc;
+    if (rc == SIMBA__ZK_OK) {
+        simba__zk_reply_read(reply, in);
+    }
+    if (in->is_broken) {
+        break_for_nonsense(session->connection);
+        return;
+    }
+    if (session->is_main && is_quorum_write(reply)) {
+        simba__zk_answered(session->self, reply->rc, batch->sent_ms);
+    }
+    batch->exchange.tag++;
+    if (++batch->replied == batch->count) {
+        simba_exchange_end(&batch->exchange);
+        finish(&batch->exchange, SIMBA_OK, NULL);
+    }
+}
+
+static void take_packet(simba__zk_session *session, simba__zk_input *in)
+{
+    simba_connection *connection = session->connection;
+    int32_t xid = simba__zk_get_int(in);
+    int64_t zxid = simba__zk_get_long(in);
+    int rc = simba__zk_get_int(in);
+    simba_exchange *exchange;
+
+    session->zxid = zxid > 0 ? zxid : session->zxid;
+    if (xid == SIMBA__ZK_XID_EVENT) {
+        take_event(session, in);
+    } else if (xid == SIMBA__ZK_XID_PING) {
+        simba_exchange_end(&session->ping.exchange);
+    } else if (xid <= 0 || xid > session->xid) {
+        break_for_nonsense(connection);
+    } else if ((exchange = simba_connection_find(connection, (uint64_t)xid)) !=
+               NULL) { /* else nobody awaits it any more */
+        take_reply(session, (simba__zk_batch *)exchange, rc, in);
+    }
+}
+
+static size_t received(void *user,
+                       simba_connection *connection,
+                       const char *bytes,
+                       size_t size)
+{
+    simba__zk_session *session = user;
+    simba__zk_input in = {bytes, size, false};
+    int64_t length = simba__zk_get_int(&in);
+
+    if (size < 4) {
+        return 0;
+    }
+    if (length > PACKET_MOST ||
+        length < (session->is_greeted ? HEADER : GREETING_LEAST)) {
+        simba_connection_break(
+            connection, session->is_greeted ? SIMBA_EMISCONFIG : SIMBA_EUNAVAIL,
+            0, "a packet of %lld bytes: is it a ZooKeeper server?",
+            (long long)length);
+        return 0;
+    }
+    if ((size_t)length > in.left) {
+        return 0;
+    }
+    in.left = (size_t)length;
+    if (session->is_greeted) {
+        take_packet(session, &in);
+    } else {
+        take_greeting(session, &in);
+    }
+    return 4 + (size_t)length;
+}
+
+/* --- its life ------------------------------------------------------------ */
+
+static void on_ready(void *user, simba_connection *connection)
+{
+    simba__zk_session *session = user;
+
+    (void)connection;
+    session->is_ready = true;
+    session->downs = 0;
+    session->sent_ms = simba_loop_now_ms();
+    on_ping_due(&session->pinging);
+    if (session->is_main) {
+        simba__zk_ready(session->self);
+    }
+}
+
+static void on_down(void *user,
+                    simba_connection *connection,
+                    const simba_error *why)
+{
+    simba__zk_session *session = user;
+
+    (void)connection;
+    session->is_ready = session->is_greeted = false;
+    session->downs++;
+    simba_timer_clear(session->self->base.base.loop, &session->pinging);
+    if (session->is_main) {
+        simba__zk_down(session->self, why);
+    }
+}
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+simba__zk_session *simba__zk_session_open(simba__zk *self,
+                                          int64_t asked_ms,
+                                          bool is_main)
+{
+    simba__zk_session *session = calloc(1, sizeof *session);
+    simba_connection_config config = {
+        .size = sizeof config,
+        .store = "zookeeper",
+        .loop = self->base.base.loop,
+        .hosts = self->settings.url.hosts,
+        .host_count = self->settings.url.host_count,
+        .first_host = SIMBA_CONNECTION_ANY_HOST,
+        .self = session,
+        .connected = connected,
+        .received = received,
+        .ready = on_ready,
+        .down = on_down,
+        .filter = self->tls_context == NULL ? NULL : &simba__tls_filter,
+        .filter_context = self->tls_context,
+        /* Not so long that a session would be old before it is of use. */
+        .come_up_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, COME_UP_MS),
+        .silence_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, SILENCE_MOST_MS),
+        .input_most = PACKET_MOST + 4,
+        .has_pushes = true,
+        .fails_unsent = true,
+        .hang_up_hint =
+            self->tls_context == NULL ? ": does it want TLS?" : NULL};
+    simba_error error;
+
+    if (session == NULL || simba_connection_open(&config, &session->connection,
+                                                 &error) != SIMBA_OK) {
+        free(session);
+        return NULL;
+    }
+    session->self = self;
+    session->asked_ms = asked_ms;
+    session->is_main = is_main;
+    session->pinging.fire = on_ping_due;
+    session->next = self->sessions;
+    self->sessions = session;
+    return session;
+}
+
+void simba__zk_session_close(simba__zk_session *session)
+{
+    simba__zk_session **at = &session->self->sessions;
+    simba_request *closing = session->closing;
+
+    while (*at != session) {
+        at = &(*at)->next;
+    }
+    *at = session->next;
+    session->is_main = false;
+    simba_timer_clear(session->self->base.base.loop, &session->pinging);
+    simba_exchange_cancel(&session->end.exchange);
+    simba_connection_close(session->connection);
+    simba__zk_batch_fini(&session->greeting);
+    simba__zk_batch_fini(&session->ping);
+    simba__zk_batch_fini(&session->end);
+    free(session);
+    if (closing != NULL) {
+        simba_request_done(closing, SIMBA_OK, NULL);
+    }
+}
+
+static void on_end(simba__zk_batch *batch)
+{
+    simba__zk_session_close(batch->session);
+}
+
+void simba__zk_session_end(simba__zk_session *session, simba_request *request)
+{
+    session->closing = request;
+    session->is_main = false;
+    if (!session->is_ready) {
+        simba__zk_session_close(session);
+        return;
+    }
+    simba__zk_begin(&session->end, session->self);
+    simba__zk_ask(&session->end, SIMBA__ZK_CLOSE, NULL, NULL);
+    session->end.exchange.deadline_ms = simba_loop_now_ms() + END_MS;
+    simba__zk_send(&session->end, session, NULL, on_end);
 }

@@ -1,7 +1,7 @@
 /* What the URL of a ZooKeeper store says:
  *
  *   zookeeper://[user[:password]@]host[:port][,host[:port]...][/chroot]
- *               [?acl=open|creator|shared][&password_file=path][&tls=off] */
+ *               [?acl=open|creator|shared][&password_file=path][&tls=on…] */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
@@ -13,40 +13,22 @@
 #include <string.h>
 
 static const struct simba__parameter parameters[] = {
-    {"acl", SIMBA__PARAMETER_CHOICE, offsetof(struct simba__zk_settings, acl),
+    {"acl", SIMBA__PARAMETER_CHOICE, offsetof(simba__zk_settings, acl),
      "open creator shared", 0,
      "who may use the nodes we make: anybody; who gives this user and "
      "password; the same, but anybody may read"},
-    {"tls", SIMBA__PARAMETER_CHOICE, offsetof(struct simba__zk_settings, tls),
-     SIMBA__OFF_ON, 0, "on is refused: the client library has no TLS"},
     {0}};
 
 static const struct simba__url_form form = {
     .store = "zookeeper",
     .example = "zookeeper://host:2181,host:2181/chroot",
     .parameters = parameters,
-    .is_networked = true};
-
-char *simba__zk_hosts_from(const struct simba__zk_settings *settings,
-                           unsigned first)
-{
-    size_t count = settings->url.host_count;
-    struct simba__text text = {0};
-
-    for (size_t i = 0; i < count; i++) {
-        const simba_connection_host *host =
-            &settings->url.hosts[(first + i) % count];
-        bool is_v6 = strchr(host->name, ':') != NULL;
-
-        simba__text_printf(&text, "%s%s%s%s:%d", i == 0 ? "" : ",",
-                           is_v6 ? "[" : "", host->name, is_v6 ? "]" : "",
-                           host->port == 0 ? SIMBA__ZK_PORT : host->port);
-    }
-    return simba__text_take(&text);
-}
+    .is_networked = true,
+    .port = 2181,
+    .tls_offset = offsetof(simba__zk_settings, tls)};
 
 /* Says what is wrong, or NULL. */
-static const char *check(const struct simba__zk_settings *settings)
+static const char *check(const simba__zk_settings *settings)
 {
     const struct simba__url *url = &settings->url;
 
@@ -68,7 +50,7 @@ static const char *check(const struct simba__zk_settings *settings)
                : NULL;
 }
 
-int simba__zk_settings_init(struct simba__zk_settings *settings,
+int simba__zk_settings_init(simba__zk_settings *settings,
                             const char *rest,
                             simba_error *error)
 {
@@ -77,7 +59,7 @@ int simba__zk_settings_init(struct simba__zk_settings *settings,
     size_t length;
     int rc;
 
-    *settings = (struct simba__zk_settings){.acl = -1};
+    *settings = (simba__zk_settings){.tls = SIMBA__TLS_DEFAULTS, .acl = -1};
     rc = simba__url_read(url, &form, rest, error);
     if (rc != SIMBA_OK) {
         return rc;
@@ -90,17 +72,10 @@ int simba__zk_settings_init(struct simba__zk_settings *settings,
     if (problem != NULL) {
         return simba__url_refuse(&form, problem, error);
     }
-    if (settings->tls != 0) {
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "zookeeper: this client library was built "
-                               "without TLS; say tls=off, or nothing, and go "
-                               "through a tunnel where it is needed");
-    }
     if (settings->acl < 0) {
         settings->acl =
             url->user == NULL ? SIMBA__ZK_ACL_OPEN : SIMBA__ZK_ACL_CREATOR;
     }
-    settings->hosts = simba__zk_hosts_from(settings, 0);
     settings->chroot = url->path;
     if (asprintf(&settings->base, "%s/simba", url->path) < 0) {
         settings->base = NULL;
@@ -110,19 +85,18 @@ int simba__zk_settings_init(struct simba__zk_settings *settings,
                  url->password == NULL ? "" : url->password) < 0) {
         settings->auth = NULL;
     }
-    return settings->hosts == NULL || settings->base == NULL ||
+    return settings->base == NULL ||
                    (url->user != NULL && settings->auth == NULL)
                ? simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory")
-               : SIMBA_OK;
+               : simba__tls_settle(&settings->tls, &form, false, error);
 }
 
-void simba__zk_settings_fini(struct simba__zk_settings *settings)
+void simba__zk_settings_fini(simba__zk_settings *settings)
 {
     simba__url_fini(&settings->url);
     simba__secret_free(settings->auth);
-    free(settings->hosts);
     free(settings->base);
-    *settings = (struct simba__zk_settings){0};
+    *settings = (simba__zk_settings){0};
 }
 
 char *simba__zk_help(void)

@@ -6,6 +6,9 @@
 #include "backends/zookeeper/zookeeper.h"
 #include "fixtures/zookeeper_servers.h"
 
+#define THREADED /* the blocking calls as well */
+#include <zookeeper/zookeeper.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,20 +78,28 @@ void simba_request_add_finding(simba_request *request,
 
 /* --- places -------------------------------------------------------------- */
 
+static inline void say_nothing(const char *message)
+{
+    (void)message;
+}
+
+static inline zhandle_t *dial(int timeout_ms, const clientid_t *id)
+{
+    zhandle_t *handle;
+
+    zoo_set_debug_level((ZooLogLevel)0);
+    handle = zookeeper_init2(servers.hosts, NULL, timeout_ms, id, NULL,
+                             ZOO_NO_LOG_CLIENTENV, say_nothing);
+    await(zoo_state(handle) == ZOO_CONNECTED_STATE);
+    return handle;
+}
+
 static inline int start_server(void **state)
 {
-    struct simba__zk_settings settings;
-    char rest[sizeof servers.hosts + 2];
-
     (void)state;
     servers_start(&servers, 1);
-    snprintf(rest, sizeof rest, "//%s", servers.hosts);
-    if (simba__zk_settings_init(&settings, rest, &why) == SIMBA_OK) {
-        admin.handle = simba__zk_connect(&settings, 30000,
-                                         simba_loop_now_ms() + PATIENCE_MS);
-    }
-    simba__zk_settings_fini(&settings);
-    return admin.handle == NULL ? -1 : 0;
+    admin.handle = dial(30000, NULL);
+    return 0;
 }
 
 static inline int stop_server(void **state)
@@ -194,7 +205,7 @@ static inline const char *node_of(const struct who *who)
     static char path[256];
     char prefix[SIMBA__ZK_PREFIX_SIZE];
     struct String_vector children = {0, NULL};
-    struct simba__zk_standing where;
+    simba__zk_standing where;
 
     assert_int_equal(zoo_get_children(admin.handle, mutex_path, 0, &children),
                      ZOK);

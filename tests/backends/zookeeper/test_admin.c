@@ -130,6 +130,9 @@ ZK_TEST(test_admin__latch_of_anybody_has_an_owner)
     put_latch("_c_y-latch-00000000", "a\tb", 3);
     expect_owner(&eve, "(unreadable)");
     drop_latch("_c_y-latch-00000000");
+    put_latch("_c_z-latch-00000000", "a\0b", 3);
+    expect_owner(&eve, "(unreadable)");
+    drop_latch("_c_z-latch-00000000");
 }
 
 /* --- force --------------------------------------------------------------- */

@@ -194,11 +194,11 @@ FAULT_TEST(test_connection__ipv6_address_is_reached)
 
 static bool has_both_open(void)
 {
-    const struct simba__zk *self = (struct simba__zk *)first.backend;
+    const simba__zk *self = (simba__zk *)first.backend;
     bool has_both;
 
     simba_loop_enter(first.loop);
-    has_both = self->latch_count == 1 && self->parked != NULL;
+    has_both = self->base.entry_count == 1 && self->admins == 1;
     simba_loop_leave(first.loop);
     return has_both;
 }

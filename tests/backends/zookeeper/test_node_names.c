@@ -66,7 +66,7 @@ TEST(test_names__order_is_by_what_follows_the_last_latch)
 {
     char *children[] = {"_c_b-latch-0000000007", "stray",
                         "x-latch-9-latch-0000000003", "_c_a-latch-0000000010"};
-    struct simba__zk_standing where;
+    simba__zk_standing where;
 
     simba__zk_stand(children, 4, "_c_a-latch-", &where);
     assert_int_equal(where.own, 3);
@@ -83,7 +83,7 @@ TEST(test_names__latch_with_slots_stands_in_the_same_queue)
 {
     char *children[] = {"_c_0-n3-latch-0000000002", "_c_a-latch-0000000003",
                         "_c_b-n12-latch-0000000001"};
-    struct simba__zk_standing where;
+    simba__zk_standing where;
 
     simba__zk_stand(children, 3, "_c_a-latch-", &where);
     assert_int_equal(where.own, 1);
@@ -102,23 +102,21 @@ TEST(test_names__counter_that_wrapped_is_seen)
 
 /* --- serial numbers ------------------------------------------------------ */
 
-static struct simba__zk_serials serials;
+static simba__zk_serials serials;
 
 static void begin_serials(void)
 {
-    serials = (struct simba__zk_serials){0};
+    serials = (simba__zk_serials){0};
 }
 
 static void see(int64_t czxid, uint64_t made, uint64_t mutexes)
 {
-    simba__zk_serials_read(&serials,
-                           &(struct simba__zk_view){czxid, made, mutexes});
+    simba__zk_serials_read(&serials, &(simba__zk_view){czxid, made, mutexes});
 }
 
 static void watch_is_set(int64_t czxid, uint64_t made)
 {
-    simba__zk_serials_watched(&serials,
-                              &(struct simba__zk_view){czxid, made, 0});
+    simba__zk_serials_watched(&serials, &(simba__zk_view){czxid, made, 0});
 }
 
 static void expect_next(uint64_t expected)
@@ -129,7 +127,7 @@ static void expect_next(uint64_t expected)
 
 static uint64_t children_made(int32_t changes, int32_t present)
 {
-    struct Stat stat = {.cversion = changes, .numChildren = present};
+    simba__zk_stat stat = {.cversion = changes, .child_count = present};
 
     return simba__zk_children_made(&stat);
 }

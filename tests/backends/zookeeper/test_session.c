@@ -14,43 +14,44 @@
 
 enum { T = 16000, QUARTER = T / 4 };
 
-static struct simba__zk_certainty certainty;
+static simba_certainty certainty;
+
+static void begin(int64_t made_ms)
+{
+    certainty = (simba_certainty){
+        .timeout_ms = T, .apart_ms = QUARTER, .since_ms = made_ms};
+}
 
 TEST(test_certainty__new_session_is_certain_at_once)
 {
-    simba__zk_certainty_init(&certainty, T, 1000);
-    assert_int_equal(simba__zk_certainty_lease(&certainty, 1000), T);
-    assert_int_equal(simba__zk_certainty_lease(&certainty, 2000),
-                     T - 1000 - 21);
-    assert_int_equal(simba__zk_certainty_lease(&certainty, 1000 + T), 1);
+    begin(1000);
+    assert_int_equal(simba_certainty_lease(&certainty, 1000), T);
+    assert_int_equal(simba_certainty_lease(&certainty, 2000), T - 1000 - 21);
+    assert_int_equal(simba_certainty_lease(&certainty, 1000 + T), 1);
 }
 
 TEST(test_certainty__one_alone_promises_nothing)
 {
-    simba__zk_certainty_init(&certainty, T, 0);
-    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9010);
-    assert_int_equal(simba__zk_certainty_lease(&certainty, 9000),
-                     T - 9000 - 189);
+    begin(0);
+    simba_certainty_answered(&certainty, 9000, 9010);
+    assert_int_equal(simba_certainty_lease(&certainty, 9000), T - 9000 - 189);
 }
 
 TEST(test_certainty__two_count_from_the_first)
 {
-    simba__zk_certainty_init(&certainty, T, 0);
-    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9010);
-    simba__zk_certainty_answered(&certainty, ZOK, 9010 + QUARTER - 1,
-                                 9020 + QUARTER);
+    begin(0);
+    simba_certainty_answered(&certainty, 9000, 9010);
+    simba_certainty_answered(&certainty, 9010 + QUARTER - 1, 9020 + QUARTER);
     assert_int_equal(certainty.since_ms, 0); /* not far enough apart */
-    simba__zk_certainty_answered(&certainty, ZOK, 9010 + QUARTER,
-                                 9020 + QUARTER);
+    simba_certainty_answered(&certainty, 9010 + QUARTER, 9020 + QUARTER);
     assert_int_equal(certainty.since_ms, 9000);
 }
 
 TEST(test_certainty__slow_answer_is_counted_from_when_it_came)
 {
-    simba__zk_certainty_init(&certainty, T, 0);
-    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9000 + QUARTER);
-    simba__zk_certainty_answered(&certainty, ZOK, 9000 + QUARTER,
-                                 9001 + QUARTER);
+    begin(0);
+    simba_certainty_answered(&certainty, 9000, 9000 + QUARTER);
+    simba_certainty_answered(&certainty, 9000 + QUARTER, 9001 + QUARTER);
     assert_int_equal(certainty.since_ms, 0);
 }
 
@@ -58,9 +59,9 @@ TEST(test_certainty__slow_answer_is_counted_from_when_it_came)
  * the distance of two marks. */
 TEST(test_certainty__many_are_as_good_as_few)
 {
-    simba__zk_certainty_init(&certainty, T, 0);
+    begin(0);
     for (int64_t at = 0; at < 100000; at += 7) {
-        simba__zk_certainty_answered(&certainty, ZOK, at, at + 3);
+        simba_certainty_answered(&certainty, at, at + 3);
         if (at > QUARTER + 10) {
             assert_true(certainty.since_ms <= at - QUARTER - 3);
             assert_true(certainty.since_ms >= at - QUARTER - T / 16 - 20);
@@ -75,14 +76,13 @@ TEST(test_certainty__every_quarter_leaves_three_eighths)
     for (int64_t late = 0; late < QUARTER; late += 50) {
         int64_t now;
 
-        simba__zk_certainty_init(&certainty, T, -10 * T);
+        begin(-10 * T);
         for (int i = 0; i <= 8; i++) {
-            simba__zk_certainty_answered(&certainty, ZOK, i * QUARTER,
-                                         i * QUARTER + 2);
+            simba_certainty_answered(&certainty, i * QUARTER, i * QUARTER + 2);
         }
         now = 8 * QUARTER + late;
-        simba__zk_certainty_answered(&certainty, ZOK, now, now + 2);
-        assert_true(simba__zk_certainty_lease(&certainty, now) >= T * 3 / 8);
+        simba_certainty_answered(&certainty, now, now + 2);
+        assert_true(simba_certainty_lease(&certainty, now) >= T * 3 / 8);
     }
 }
 
@@ -100,12 +100,12 @@ TEST(test_certainty__budget_fits_into_the_shortest_grant)
 TEST(test_certainty__only_what_the_leader_answers_counts)
 {
     static const int others[] = {
-        ZTHROTTLEDOP,      ZNOTREADONLY,      ZCONNECTIONLOSS,
-        ZSESSIONMOVED,     ZMARSHALLINGERROR, ZAUTHFAILED,
-        ZOPERATIONTIMEOUT, ZUNIMPLEMENTED,    ZRECONFIGINPROGRESS};
+        SIMBA__ZK_THROTTLED,     SIMBA__ZK_NOT_READ_ONLY,
+        SIMBA__ZK_SESSION_MOVED, SIMBA__ZK_MARSHALLING,
+        SIMBA__ZK_AUTH_FAILED,   SIMBA__ZK_UNIMPLEMENTED};
 
-    assert_true(simba__zk_is_by_quorum(ZOK));
-    assert_true(simba__zk_is_by_quorum(ZNONODE));
+    assert_true(simba__zk_is_by_quorum(SIMBA__ZK_OK));
+    assert_true(simba__zk_is_by_quorum(SIMBA__ZK_NO_NODE));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_false(simba__zk_is_by_quorum(others[i]));
     }

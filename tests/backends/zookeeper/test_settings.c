@@ -1,4 +1,4 @@
-/* What the URL says, and the order of the servers. */
+/* What the URL says. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
@@ -11,57 +11,8 @@
 
 #include "fixtures/unit_test.h"
 
-static struct simba__zk_settings settings;
+static simba__zk_settings settings;
 static simba_error error;
-
-/* --- hosts --------------------------------------------------------------- */
-
-static void read_url(const char *rest)
-{
-    assert_int_equal(simba__zk_settings_init(&settings, rest, &error),
-                     SIMBA_OK);
-}
-
-static void expect_hosts(const char *rest, unsigned first, const char *want)
-{
-    char *got;
-
-    read_url(rest);
-    got = simba__zk_hosts_from(&settings, first);
-    assert_non_null(got);
-    assert_string_equal(got, want);
-    free(got);
-    simba__zk_settings_fini(&settings);
-}
-
-TEST(test_hosts__each_comes_first_in_turn)
-{
-    expect_hosts("//a:1,b:2,c:3", 0, "a:1,b:2,c:3");
-    expect_hosts("//a:1,b:2,c:3", 1, "b:2,c:3,a:1");
-    expect_hosts("//a:1,b:2,c:3", 2, "c:3,a:1,b:2");
-    expect_hosts("//a:1,b:2,c:3", 3, "a:1,b:2,c:3");
-    expect_hosts("//[::1]:1", 7, "[::1]:1");
-}
-
-static void expect_wait(unsigned tried, int64_t timeout_ms, int64_t want_ms)
-{
-    assert_int_equal(simba__zk_host_wait_ms(&settings, tried, timeout_ms),
-                     want_ms);
-}
-
-TEST(test_hosts__are_waited_for_longer_and_longer)
-{
-    read_url("//a:1,b:2");
-    expect_wait(0, 16000, 800);
-    expect_wait(1, 16000, 800);
-    expect_wait(2, 16000, 1600);
-    expect_wait(1000, 16000, 5333);
-    expect_wait(1000, 900000, 204800);
-    simba__zk_settings_fini(&settings);
-    read_url("//a:1");
-    expect_wait(0, 16000, 5333);
-    simba__zk_settings_fini(&settings);
-}
 
 /* --- the URL ------------------------------------------------------------- */
 
@@ -70,11 +21,24 @@ TEST(test_url__names_hosts_and_chroot)
     assert_int_equal(simba__zk_settings_init(
                          &settings, "//a,b:99,[::1],[::1]:7/x/y/", &error),
                      SIMBA_OK);
-    assert_string_equal(settings.hosts, "a:2181,b:99,[::1]:2181,[::1]:7");
+    assert_int_equal(settings.url.host_count, 4);
+    assert_int_equal(settings.url.hosts[0].port, 2181);
+    assert_int_equal(settings.url.hosts[1].port, 99);
+    assert_string_equal(settings.url.hosts[2].name, "::1");
+    assert_int_equal(settings.url.hosts[2].port, 2181);
+    assert_int_equal(settings.url.hosts[3].port, 7);
     assert_string_equal(settings.chroot, "/x/y");
     assert_string_equal(settings.base, "/x/y/simba");
     assert_null(settings.auth);
     assert_int_equal(settings.acl, SIMBA__ZK_ACL_OPEN);
+    simba__zk_settings_fini(&settings);
+}
+
+TEST(test_url__may_want_tls)
+{
+    assert_int_equal(simba__zk_settings_init(&settings, "//h?tls=on", &error),
+                     SIMBA_OK);
+    assert_true(settings.tls.is_on && settings.tls.is_verified);
     simba__zk_settings_fini(&settings);
 }
 
@@ -84,7 +48,6 @@ TEST(test_url__has_credentials)
         simba__zk_settings_init(&settings, "//ann:p%40ss@h?acl=shared", &error),
         SIMBA_OK);
     assert_string_equal(settings.auth, "ann:p@ss");
-    assert_string_equal(settings.hosts, "h:2181");
     assert_string_equal(settings.base, "/simba");
     assert_int_equal(settings.acl, SIMBA__ZK_ACL_SHARED);
     simba__zk_settings_fini(&settings);
@@ -113,7 +76,7 @@ TEST(test_url__is_refused_when_wrong)
     expect_refused("//ann:secret@h?acl=any", SIMBA_EINVAL);
     expect_refused("//ann:secret@h?timeout=1", SIMBA_EINVAL);
     expect_refused("//ann:secret%zz@h", SIMBA_EINVAL);
-    expect_refused("//ann:secret@h?tls=on", SIMBA_EMISCONFIG);
+    expect_refused("//ann:secret@h?ca=/nonexistent", SIMBA_EINVAL);
     expect_refused("//ann@h?password_file=/nonexistent", SIMBA_EMISCONFIG);
 }
 

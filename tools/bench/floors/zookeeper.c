@@ -5,6 +5,9 @@
 
 #include <simba/sys/bench.h>
 
+#define THREADED /* the blocking calls as well */
+#include <zookeeper/zookeeper.h>
+
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 enum { PATIENCE_MS = 10000, FLOOR_TIMEOUT_MS = 16000 };
 
 struct simba_floor {
-    struct simba__zk_settings settings;
+    simba__zk_settings settings;
     zhandle_t *handle;
     char *mutex;   /* the node of a mutex of its own */
     char *latch;   /* prefix of what a pair creates */
@@ -39,10 +42,10 @@ static void on_event(zhandle_t *handle,
     }
 }
 
-static int fail(const simba_floor *floor, int rc, simba_error *error)
+static int fail(int rc, simba_error *error)
 {
-    return simba_error_set(error, SIMBA_EUNAVAIL, rc, "zookeeper %.120s: %s",
-                           floor->settings.hosts, zerror(rc));
+    return simba_error_set(error, SIMBA_EUNAVAIL, rc, "zookeeper: %s",
+                           zerror(rc));
 }
 
 static void make_parents(const simba_floor *floor)
@@ -64,18 +67,19 @@ static void make_parents(const simba_floor *floor)
     free(path);
 }
 
+static bool join(char **joined, const char *path, const char *node)
+{
+    return asprintf(joined, "%s/%s", path, node) >= 0;
+}
+
 static bool name_nodes(simba_floor *floor, const char *mutex)
 {
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
 
     simba__zk_escape(mutex, escaped);
-    floor->mutex = simba__zk_join(floor->settings.base, escaped);
-    if (floor->mutex == NULL) {
-        return false;
-    }
-    floor->latch = simba__zk_join(floor->mutex, "floor-latch-");
-    floor->watched = simba__zk_join(floor->mutex, "bell");
-    return floor->latch != NULL && floor->watched != NULL;
+    return join(&floor->mutex, floor->settings.base, escaped) &&
+           join(&floor->latch, floor->mutex, "floor-latch-") &&
+           join(&floor->watched, floor->mutex, "bell");
 }
 
 static void close_floor(simba_floor *floor)
@@ -88,6 +92,42 @@ static void close_floor(simba_floor *floor)
     free(floor->mutex);
     free(floor->latch);
     free(floor->watched);
+}
+
+static void drop_message(const char *message)
+{
+    (void)message;
+}
+
+static bool connect_floor(simba_floor *floor)
+{
+    const struct timespec nap = {0, 2000000};
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+    const struct simba__url *url = &floor->settings.url;
+    const char *auth = floor->settings.auth;
+    struct simba__text hosts = {0};
+    char *text;
+
+    zoo_set_debug_level((ZooLogLevel)0);
+    for (size_t i = 0; i < url->host_count; i++) {
+        simba__text_printf(&hosts, "%s%s:%d", i == 0 ? "" : ",",
+                           url->hosts[i].name, url->hosts[i].port);
+    }
+    text = simba__text_take(&hosts);
+    floor->handle = zookeeper_init2(text, NULL, FLOOR_TIMEOUT_MS, NULL, NULL,
+                                    ZOO_NO_LOG_CLIENTENV, drop_message);
+    free(text);
+    while (floor->handle != NULL &&
+           zoo_state(floor->handle) != ZOO_CONNECTED_STATE &&
+           simba_loop_now_ms() < until_ms) {
+        nanosleep(&nap, NULL);
+    }
+    if (floor->handle != NULL && auth != NULL) {
+        zoo_add_auth(floor->handle, "digest", auth, (int)strlen(auth), NULL,
+                     NULL);
+    }
+    return floor->handle != NULL &&
+           zoo_state(floor->handle) == ZOO_CONNECTED_STATE;
 }
 
 static int open_floor(simba_floor *floor,
@@ -105,18 +145,16 @@ static int open_floor(simba_floor *floor,
     if (!name_nodes(floor, mutex)) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
     }
-    floor->handle = simba__zk_connect(&floor->settings, FLOOR_TIMEOUT_MS,
-                                      simba_loop_now_ms() + PATIENCE_MS);
-    if (floor->handle == NULL) {
-        return fail(floor, ZCONNECTIONLOSS, error);
+    if (!connect_floor(floor)) {
+        return fail(ZCONNECTIONLOSS, error);
     }
     make_parents(floor);
     return SIMBA_OK;
 }
 
-static int answer(const simba_floor *floor, int rc, simba_error *error)
+static int answer(int rc, simba_error *error)
 {
-    return rc == ZOK ? SIMBA_OK : fail(floor, rc, error);
+    return rc == ZOK ? SIMBA_OK : fail(rc, error);
 }
 
 static int pair(simba_floor *floor, simba_error *error)
@@ -126,7 +164,7 @@ static int pair(simba_floor *floor, simba_error *error)
     int rc = zoo_create(handle, floor->latch, "floor", 5, &ZOO_OPEN_ACL_UNSAFE,
                         ZOO_EPHEMERAL_SEQUENTIAL, node, sizeof node);
 
-    return answer(floor, rc == ZOK ? zoo_delete(handle, node, -1) : rc, error);
+    return answer(rc == ZOK ? zoo_delete(handle, node, -1) : rc, error);
 }
 
 static int arm(simba_floor *floor, simba_error *error)
@@ -141,12 +179,12 @@ static int arm(simba_floor *floor, simba_error *error)
     if (rc == ZOK || rc == ZNODEEXISTS) {
         rc = zoo_wexists(handle, floor->watched, on_event, floor, &stat);
     }
-    return answer(floor, rc, error);
+    return answer(rc, error);
 }
 
 static int notify(simba_floor *floor, simba_error *error)
 {
-    return answer(floor, zoo_delete(floor->handle, floor->watched, -1), error);
+    return answer(zoo_delete(floor->handle, floor->watched, -1), error);
 }
 
 static int await(simba_floor *floor, simba_error *error)
@@ -159,14 +197,14 @@ static int await(simba_floor *floor, simba_error *error)
     until.tv_sec += PATIENCE_MS / 1000;
     while (sem_timedwait(&floor->woken, &until) != 0) {
         if (errno != EINTR) {
-            return fail(floor, ZOPERATIONTIMEOUT, error);
+            return fail(ZOPERATIONTIMEOUT, error);
         }
     }
     rc = zoo_get_children(floor->handle, floor->mutex, 0, &children);
     if (rc == ZOK) {
         deallocate_String_vector(&children);
     }
-    return answer(floor, rc, error);
+    return answer(rc, error);
 }
 
 const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,

@@ -33,14 +33,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_text(data + length, size - length), *rest = text, *one;
     char *id = malloc(length + 1);
     char *nodes[NODES_MOST];
-    struct simba__zk_standing standing;
-    struct Stat stat = {.ctime = (int64_t)size, .czxid = (int64_t)length};
+    simba__zk_standing standing;
+    simba__zk_reply reply = {.data = id};
     simba_owner owner;
     int count = 0;
 
     FUZZ_CHECK(id != NULL);
     memcpy(id, data, length);
-    owner = simba__zk_owner_of(id, (int)length, &stat);
+    reply.length = (int)length;
+    owner = simba__zk_owner_of(&reply);
     FUZZ_CHECK(strlen(owner.id) <= SIMBA_ID_MAX && owner.id[0] != '\0');
     free(id);
     while (count < NODES_MOST && (one = strsep(&rest, "\n")) != NULL) {
