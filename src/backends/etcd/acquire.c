@@ -19,7 +19,6 @@
 #include "core/mutex_model.h"
 #include "util/container.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,14 +124,13 @@ static void fail(entry_t *e, const simba_error *error)
 {
     simba_error why = *error;
     bool is_refused = why.code == SIMBA_EDENIED || why.code == SIMBA_EMISCONFIG;
-    bool is_something_left =
-        e->base.step == SIMBA_STEP_REMOVE
-            ? !is_refused
-            : e->base.state != SIMBA_KEY_PRESENT &&
-                  (e->txn.number != 0 || is_mine(e, &e->owner));
+    bool is_left = e->base.step == SIMBA_STEP_REMOVE
+                       ? !is_refused
+                       : e->base.state != SIMBA_KEY_PRESENT &&
+                             (e->txn.number != 0 || is_mine(e, &e->owner));
 
     e->is_doubted |= why.code == SIMBA_EUNKNOWN;
-    why.code = is_something_left ? SIMBA_EUNKNOWN : why.code;
+    why.code = is_left ? SIMBA_EUNKNOWN : why.code;
     simba_entry_done(&e->base, why.code, &why, SIMBA_STANDS_NOWHERE);
 }
 
@@ -216,12 +214,10 @@ static void on_change(simba__etcd_watch *watch,
 /* How long until the owner may be taken over from, as far as was seen. */
 static int64_t silent_in_ms(const entry_t *e)
 {
-    if (!e->owner.is_there) {
-        return 0;
-    }
-    return !e->is_sighted
-               ? e->owner.lease_ms + SIMBA_SIGHTING_MARGIN_MS
-               : simba_sighting_left_ms(&mutex_of(e)->sighting, e->owner.mod,
+    return !e->owner.is_there
+               ? 0
+               : simba_sighting_left_ms(&mutex_of(e)->sighting,
+                                        e->is_sighted ? e->owner.mod : -1,
                                         e->owner.lease_ms, simba_loop_now_ms());
 }
 
@@ -463,17 +459,14 @@ static enum action decide(const entry_t *e)
     if (is_mine(e, &e->owner) && !e->owner.is_broken) {
         return REFRESH;
     }
-    if (e->is_vanished) {
-        return VANISH;
-    }
-    if (e->is_full && !is_queued) {
-        return FAIL;
+    if (e->is_vanished || (e->is_full && !is_queued)) {
+        return e->is_vanished ? VANISH : FAIL;
     }
     if (is_queued && !e->has_order) {
         return LOOK;
     }
     if (is_next && silent_in_ms(e) <= 0) {
-        return GRANT;
+        return e->sent == GRANT && e->refusals > 1 ? LOOK : GRANT;
     }
     if (is_queued) {
         return e->free_ms != 0 &&
@@ -649,7 +642,7 @@ static void write_kept(entry_t *e)
 static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 {
     entry_t *e = container_of(txn, entry_t, txn);
-    enum action sent = (enum action)e->sent, next;
+    enum action sent = (enum action)e->sent;
 
     if (status != SIMBA_OK && error->native == NOT_FOUND) {
         simba__etcd_session_end(store_of(e), "its lease is not found");
@@ -674,14 +667,13 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
     } else {
         if (sent == GRANT) {
             e->base.token = 0;
-            e->has_looked = false;
             e->refusals++;
         } else if (sent == JOIN && txn->is_done) {
             note_joined(e);
         } else if (sent == LOOK && txn->create != 0) {
             confirm(e);
         }
-        e->has_looked |= sent == LOOK;
+        e->has_looked = sent == LOOK || (e->has_looked && sent != GRANT);
         e->has_order &= sent != EVICT;
         e->is_kept |= sent == KEEP;
         if (!e->is_second || e->owner.is_there ||
@@ -691,9 +683,7 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
             e->free_ms = simba_loop_now_ms();
         }
         e->base.position = (uint64_t)txn->create;
-        next = decide(e);
-        go_on(e,
-              next == GRANT && sent == GRANT && e->refusals > 1 ? LOOK : next);
+        go_on(e, decide(e));
     }
     simba_entry_drop(&e->base);
 }
