@@ -18,7 +18,7 @@
 enum {
     COME_UP_MS = 2500, /* as long as is waited for who never answered */
     SILENCE_LEAST_MS = 1000,
-    SILENCE_MOST_MS = 3000,
+    SILENCE_MOST_MS = 5000,
     PING_MOST_MS = 5000,
     END_MS = 1000,       /* for saying that a session is over */
     UNANSWERED_MOST = 3, /* connections without a reply: no accident */
