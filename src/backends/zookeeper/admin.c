@@ -24,8 +24,11 @@ typedef simba__zk_admin admin_t;
 static void finish(admin_t *admin, int status, const simba_error *error)
 {
     simba_request *request = admin->request;
-    simba_error why = error == NULL ? (simba_error){0} : *error;
+    simba_error why = {0};
 
+    if (error != NULL) {
+        why = *error;
+    }
     simba__zk_doctor_end(admin);
     if (request->reply.mine) { /* broken, and only not told who is next */
         status = SIMBA_OK;

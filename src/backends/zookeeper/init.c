@@ -7,6 +7,7 @@
 
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +160,7 @@ static void put_command(struct simba__text *out,
     } else if (settings->acl == SIMBA__ZK_ACL_OPEN) {
         simba__text_put(out, " world:anyone:cdrwa\n");
     } else {
+        assert(user != NULL); /* other ACLs are refused without one */
         simba__text_printf(
             out, " auth:%.*s:cdrwa%s\n", (int)strcspn(user, ":"), user,
             settings->acl == SIMBA__ZK_ACL_SHARED ? ",world:anyone:r" : "");

@@ -350,7 +350,9 @@ static bool is_ready(const simba_session_store *store)
 
 static int unready(const simba_session_store *store, simba_error *error)
 {
+    static const simba_error nothing;
     const simba__zk *self = (const simba__zk *)store;
+    const simba_error *why = &nothing;
 
     if (is_ready(store)) {
         return simba_error_set(error, SIMBA_EUNAVAIL, 0,
@@ -358,11 +360,10 @@ static int unready(const simba_session_store *store, simba_error *error)
                                simba__zk_where(self));
     }
     SIMBA__ZK(store)->has_failed = true;
-    return simba__zk_unanswered(
-        self,
-        self->session == NULL ? &(simba_error){0}
-                              : simba_connection_why(self->session->connection),
-        error);
+    if (self->session != NULL) {
+        why = simba_connection_why(self->session->connection);
+    }
+    return simba__zk_unanswered(self, why, error);
 }
 
 /* --- the table ----------------------------------------------------------- */
