@@ -202,6 +202,9 @@ static void take_standing(latch_t *latch)
         .length = (int)strlen(latch->base.id)};
 
     latch->base.position = simba__zk_position(latch->node);
+    if (latch->czxid <= 0) { /* no server of ours has made that */
+        latch->is_found = latch->is_lowest = false;
+    }
     if (latch->is_lowest) {
         simba__zk_watch_own(latch);
         latch->base.token = (uint64_t)latch->czxid;
