@@ -283,3 +283,14 @@ void tck_expect_lease_between(struct tck_contender *p,
     }
     EXPECT_LEASE_PASSED(p->t, sent_ms, lease_ms);
 }
+
+bool tck_is_granted(struct tck_contender *p)
+{
+    int64_t until_ms = simba_loop_now_ms() + p->t->patience_ms;
+
+    while (!tck_ask(p)->mine && p->t->is_faulty &&
+           p->reply.owner.id[0] == '\0' && simba_loop_now_ms() < until_ms) {
+        tck_sleep_until(simba_loop_now_ms() + 10);
+    }
+    return p->reply.mine;
+}
