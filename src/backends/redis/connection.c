@@ -313,7 +313,8 @@ void simba__redis_connection_open(struct simba__redis_connection *conn)
         .down = on_down,
         .filter = conn->store->tls == NULL ? NULL : &simba__tls_filter,
         .filter_context = conn->store->tls,
-        .silence_ms = INT64_MAX, /* its requests see to that */
+        /* Of a server its requests see to that; a sentinel has none. */
+        .silence_ms = conn->server == NULL ? 0 : INT64_MAX,
         .output_most = SIZE_MAX, /* all channels are subscribed at once */
         .bare_size = LINE_MOST + 1,
         .hang_up_hint = conn->store->tls == NULL ? ": does it want TLS?" : NULL,

@@ -116,13 +116,13 @@ struct simba__redis_channel *simba__redis_channel_open(
     struct simba__redis_subscription *subscription;
     char name[SIMBA__REDIS_CHANNEL_MAX];
 
-    if (channel != NULL) {
-        subscribe(channel); /* it was refused once: perhaps not any more */
-        return channel;
-    }
     /* Who hears broadcasts and not this is a JVM contender. No id is "@". */
     if (id == NULL && simba__redis_channel_open(store, mutex, "@") == NULL) {
         return NULL;
+    }
+    if (channel != NULL) {
+        subscribe(channel); /* it was refused once: perhaps not any more */
+        return channel;
     }
     subscription = subscription_of(store, mutex);
     if (subscription == NULL) {
@@ -135,6 +135,7 @@ struct simba__redis_channel *simba__redis_channel_open(
     }
     channel->requests.last = &channel->requests.first;
     channel->is_broadcast = id == NULL;
+    channel->is_mark = id != NULL && strcmp(id, "@") == 0;
     channel->subscription = subscription;
     channel->sibling = subscription->channels;
     subscription->channels = channel;
@@ -381,7 +382,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
             channel->is_open = true;
             if (channel->requests.first != NULL) {
                 resume_requests(channel, NULL);
-            } else { /* what was published before did not reach us */
+            } else if (!channel->is_mark) { /* what came before we missed */
                 simba_wake(loop, channel->subscription->link.key);
             }
         }

@@ -507,6 +507,7 @@ struct simba__redis_channel {
     bool is_sent;                         /* SUBSCRIBE was */
     bool is_open;                         /* the server has confirmed it */
     bool is_broadcast;
+    bool is_mark; /* that we hear broadcasts; nothing is said there */
 };
 
 /* The tenure that keeps waiters waiting, as they saw it. */

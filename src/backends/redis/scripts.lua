@@ -37,10 +37,15 @@ local function channel_of(id)
     return LEASE .. ':' .. id
 end
 
+-- The field of a waiter's position, for a JVM release may delete the queue.
+local function position_field(id)
+    return id .. '@'
+end
+
 local function forget(id)
     redis.call('ZREM', QUEUE, id)
     redis.call('ZREM', WAITERS, id)
-    redis.call('HDEL', ATTEMPTS, id)
+    redis.call('HDEL', ATTEMPTS, id, position_field(id))
 end
 
 -- name: queue
@@ -97,9 +102,10 @@ local TURNS_LEAST, TURNS_LIMIT, PAUSE_MS = 2, 64, 30
 
 local function is_left_to_jvm(now_ms)
     local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
-    if heard[2] <= heard[4] and not string.find(ARGV[1], 'j', 1, true) and
-        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) < now_ms or
-        redis.call('ZCARD', QUEUE) > redis.call('ZCARD', WAITERS) then
+    local queued = redis.call('ZCARD', QUEUE) - redis.call('ZCARD', WAITERS)
+    if heard[2] - heard[4] <= math.max(queued, 0) and
+        not string.find(ARGV[1], 'j', 1, true) and
+        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) < now_ms then
         return false
     end
     local turns = (tonumber(redis.call('HGET', ATTEMPTS, TURNS)) or 0) + 1
@@ -112,6 +118,16 @@ local function is_left_to_jvm(now_ms)
     end
     redis.call('HSET', ATTEMPTS, TURNS, turns)
     return is_time
+end
+
+-- A JVM contender owns the mutex, or did: room was not left in vain.
+local function note_jvm(now_ms, lease_ms)
+    redis.call('HDEL', ATTEMPTS, TURNS, TURNS_MOST)
+    redis.call('HSET', ATTEMPTS, JVM_UNTIL,
+        string.format('%.0f', now_ms + 10 * lease_ms))
+    if redis.call('PTTL', ATTEMPTS) < 0 then
+        redis.call('PEXPIRE', ATTEMPTS, 10 * lease_ms)
+    end
 end
 
 local function end_offer()
@@ -187,16 +203,28 @@ local function put_in_queue(id, position_us)
     redis.call('ZADD', QUEUE, string.format('%.6f', position_us / 1000000), id)
 end
 
+-- Those who wait and are not in the queue, because a JVM release deleted it, go
+-- back to their positions; who was offered the mutex is not in it.
+local function restore_queue()
+    local offered = redis.call('HGET', ATTEMPTS, OFFERED)
+    for _, id in ipairs(redis.call('ZRANGE', WAITERS, 0, -1)) do
+        local position_us = redis.call('HGET', ATTEMPTS, position_field(id))
+        if position_us and id ~= offered and
+            not redis.call('ZSCORE', QUEUE, id) then
+            put_in_queue(id, tonumber(position_us))
+        end
+    end
+end
+
 -- Who was offered the mutex and did not come has lost its position: back to the
--- end, if it still waits. Returns whether there was one.
-local function requeue_missing(now_us, offered, owner)
+-- end, if it still waits. A JVM contender that does puts itself there. Returns
+-- whether there was one.
+local function requeue_missing(now_us, offered)
     local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
     if missing then
         local lapses = redis.call('ZSCORE', WAITERS, missing)
         redis.call('HDEL', ATTEMPTS, OFFERED)
-        if lapses and tonumber(lapses) * 1000 >= now_us or
-            not lapses and missing ~= owner and not IS_CLUSTER and
-            redis.call('PUBSUB', 'NUMSUB', channel_of(missing))[2] > 0 then
+        if lapses and tonumber(lapses) * 1000 >= now_us then
             put_in_queue(missing, last_position_us(now_us))
         end
     end
@@ -277,6 +305,8 @@ local function join()
         put_in_queue(id, position_us)
         redis.call('HSET', ATTEMPTS, id, attempt)
     end
+    redis.call('HSET', ATTEMPTS, position_field(id),
+        string.format('%.0f', position_us))
     redis.call('ZADD', WAITERS, now_ms + waiter_ms, id)
     if redis.call('PTTL', WAITERS) < waiter_ms then
         redis.call('PEXPIRE', QUEUE, waiter_ms)
@@ -341,12 +371,14 @@ if is_awaited then
             offered = false
         end
     end
-    has_missed = requeue_missing(now_us, offered, owner)
+    has_missed = requeue_missing(now_us, offered)
     if is_queued and offered ~= id and ARGV[7] ~= '0' and
         not redis.call('ZSCORE', QUEUE, id) then
         -- A JVM owner has released: it takes the first from the queue, or all.
         -- So whichever of them the mutex was left to has had it.
         put_in_queue(id, tonumber(ARGV[7]))
+        restore_queue()
+        note_jvm(now_ms, lease_ms)
         if offered and not redis.call('ZSCORE', WAITERS, offered) then
             end_offer()
             offered = false
@@ -367,9 +399,7 @@ if owner then
         if not redis.call('ZSCORE', WAITERS, owner) then
             redis.call('ZREM', QUEUE, owner) -- or its release wakes itself
         end
-        redis.call('HDEL', ATTEMPTS, TURNS, TURNS_MOST)
-        redis.call('HSET', ATTEMPTS, JVM_UNTIL,
-            string.format('%.0f', now_ms + 10 * lease_ms))
+        note_jvm(now_ms, lease_ms)
     end
     return refuse(redis.call('PTTL', LEASE))
 end
@@ -428,8 +458,11 @@ if is_mine then
     redis.call('DEL', LEASE, TOKEN, TENURE)
 end
 if redis.call('EXISTS', QUEUE, WAITERS) == 0 then
-    if is_mine then -- the way it mostly goes: nobody waits
-        redis.call('PUBLISH', LEASE, 'released@@' .. id)
+    -- The way it mostly goes: nobody waits, or only those who hear this.
+    if is_mine and redis.call('PUBLISH', LEASE, 'released@@' .. id) > 0 and
+        is_left_to_jvm(clock_us() / 1000) then
+        redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
+        redis.call('PEXPIRE', ATTEMPTS, 60000)
     end
     return {is_mine and 1 or 0}
 end
@@ -441,10 +474,17 @@ if redis.call('HGET', ATTEMPTS, id) == attempt then
         end_offer()
     end
 end
+local now_us = clock_us()
+local now_ms = math.floor(now_us / 1000)
 if not offered and (is_mine or was_offered and not owner) then
-    local now_us = clock_us()
-    requeue_missing(now_us, offered, id)
-    offer_next(math.floor(now_us / 1000), id)
+    requeue_missing(now_us, offered)
+    offer_next(now_ms, id)
+elseif offered and not owner and not redis.call('ZSCORE', WAITERS, offered) then
+    -- It is a JVM contender's for a while; who comes then must know of it.
+    local live = find_live(now_ms, 2)
+    for i = 1, #live do
+        redis.call('PUBLISH', channel_of(live[i]), 'released@@' .. id)
+    end
 end
 return {is_mine and 1 or 0}
 
@@ -457,6 +497,7 @@ return {is_mine and 1 or 0}
 -- counted, with how many they are and that word.
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
 local owner, tenure = found[1], found[2]
+local offered = found[3] ~= JVM and found[3]
 local reply = {0, clock_us(), owner or '', tenure or '',
     owner and redis.call('PTTL', LEASE) or 0,
     (owner and found[4] or not owner and found[5]) or '', 0, 0, 0}
@@ -465,11 +506,11 @@ if not owner and redis.call('EXISTS', LEASE) == 1 then
     return redis.error_reply('WRONGTYPE the lease key is not a string')
 end
 if ARGV[2] == '2' then
-    reply[10] = redis.call('ZCARD', QUEUE) + (found[3] and 1 or 0)
+    reply[10] = redis.call('ZCARD', QUEUE) + (offered and 1 or 0)
     reply[11] = ARGV[3]
 elseif ARGV[2] == '1' then
     local queue = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')
-    reply[10] = found[3] or ''
+    reply[10] = offered or ''
     for i = 1, #queue, 2 do
         reply[#reply + 1] = queue[i]
         reply[#reply + 1] = math.floor(queue[i + 1] * 1000000 + 0.5)
@@ -486,7 +527,7 @@ return reply
 -- ended and why, as JSON. No break without an entry, so that comes first.
 local BREAKS = TOMBSTONE
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN)
-local owner, tenure, offered = found[1], found[2], found[3]
+local owner, tenure = found[1], found[2]
 local now_us = clock_us()
 local reply = {0, now_us, owner or '', tenure or '',
     owner and redis.call('PTTL', LEASE) or 0, owner and found[4] or '', 0, 0, 0}
@@ -500,10 +541,9 @@ redis.call('HSET', BREAKS, string.format('%.0f', now_us), string.format(
 reply[1] = 1
 if ARGV[3] == '1' then
     redis.call('DEL', LEASE, TOKEN, TENURE)
-    if not offered then
-        requeue_missing(now_us, offered, owner)
-        offer_next(math.floor(now_us / 1000), owner)
-    end
+    redis.call('DEL', NEXT) -- it was passed
+    requeue_missing(now_us, false)
+    offer_next(math.floor(now_us / 1000), owner)
 elseif is_tenure_of(tenure, owner) then
     redis.call('SET', TENURE, string.sub(tenure, 1, 32) .. '!' ..
         string.sub(tenure, 34), 'KEEPTTL')

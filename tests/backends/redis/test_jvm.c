@@ -253,7 +253,81 @@ REDIS_TEST(test_redis_jvm__jvm_head_that_does_not_come_goes_to_the_end)
     await_no_offer();
     ask(&bob);
     expect_mine(&bob);
-    assert_int_equal(redis_number(&server, "ZRANK %s:contender java", KEY), 1);
+    assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 1);
+    assert_false(jvm_acquire(&java, true)); /* too late */
+    release(&bob);
+    ask(&carol);
+    expect_queued(true); /* whole seconds go first */
+    jvm_close(&java);
+}
+
+/* A release of 3.2 and 3.3 deletes the queue, and only who subscribed hears of
+ * it. */
+REDIS_TEST(test_redis_jvm__deleted_queue_is_put_back)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    jvm_open(&java, "java");
+    assert_true(jvm_acquire(&java, false));
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    jvm_release_c(&java);
+    ask(&alice);
+    expect_mine(&alice);
+    release(&alice);
+    ask(&carol);
+    expect_queued(true); /* bob was offered it */
+    ask(&bob);
+    expect_mine(&bob);
+    jvm_close(&java);
+}
+
+/* Those who leave while it is left to JVM contenders leave nobody asleep. */
+REDIS_TEST(test_redis_jvm__who_is_left_behind_is_told)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    jvm_open(&java, "java");
+    ask(&alice);
+    jvm_joins(&java);
+    ask(&bob);
+    ask(&carol);
+    (void)handle_woken(&third, MUTEX, 0);
+    release(&alice);
+    (void)handle_woken(&third, MUTEX, 50);
+    release(&bob);
+    assert_true(handle_woken(&third, MUTEX, PATIENCE_MS));
+    jvm_close(&java);
+}
+
+REDIS_TEST(test_redis_jvm__lone_contender_leaves_room)
+{
+    struct who alice = person(&first, "alice");
+    struct jvm java;
+    int turns = 0;
+
+    must_open(&first);
+    jvm_open(&java, "java");
+    do {
+        ask(&alice);
+        expect_mine(&alice);
+        release(&alice);
+    } while (++turns < 20 && redis_number(&server, "EXISTS %s:next", KEY) == 0);
+    assert_in_range(turns, 2, 5);
+    look(&alice);
+    assert_int_equal(told.waiter_count, 0);
+    assert_true(jvm_acquire(&java, false));
     jvm_close(&java);
 }
 
