@@ -331,6 +331,12 @@ static void take_failure(simba_entry *entry,
         } else if (entry->is_leaving) {
             go(entry);
         }
+    } else if (step == SIMBA_STEP_REMOVE &&
+               (status == SIMBA_EUNAVAIL || status == SIMBA_ENOMEM)) {
+        /* It is still there, and is removed as soon as that can be. */
+        simba__deadline_complete(&entry->acquire, status, error);
+        simba__deadline_complete(&entry->release, status, error);
+        arm(entry);
     } else if (step == SIMBA_STEP_REMOVE) {
         has_left(entry, status, error);
     } else {
@@ -621,7 +627,8 @@ static void renew(simba_session_store *self, simba_request *request)
     }
     entry->renewal = request;
     entry->renewal_ms = simba_loop_now_ms();
-    if (entry->state == SIMBA_KEY_ABSENT) {
+    /* In doubt it is when its session has ended: nobody watches that one. */
+    if (entry->state != SIMBA_KEY_PRESENT) {
         refuse_renewal(entry);
     } else {
         arm(entry);

@@ -85,13 +85,17 @@ static void failed(simba_exchange *exchange,
 {
     simba__rpc *rpc = (simba__rpc *)exchange;
     simba__grpc *grpc = rpc->grpc;
+    simba_error why = *error;
 
+    if (why.native > 0) { /* of a socket, or of another's status */
+        why.native = 0;
+    }
     forget(rpc);
     if (rpc->is_again) {
         rpc->is_again = false;
         simba__rpc_submit(grpc, rpc);
     } else {
-        rpc->done(rpc, status, error);
+        rpc->done(rpc, status, &why);
     }
 }
 

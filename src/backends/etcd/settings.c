@@ -55,13 +55,14 @@ int simba__etcd_settings_init(simba__etcd_settings *settings,
         return rc;
     }
     problem = check(url);
+    path = url->path + strspn(url->path, "/");
+    length = strcspn(path, "/");
+    if (problem == NULL && path[length + strspn(path + length, "/")] != '\0') {
+        /* The keys of "a/q" would be in a queue of "a". */
+        problem = "a namespace has no slash in it";
+    }
     if (problem != NULL) {
         return simba__url_refuse(&form, problem, error);
-    }
-    path = url->path + strspn(url->path, "/");
-    length = strlen(path);
-    while (length > 0 && path[length - 1] == '/') {
-        length--;
     }
     if (asprintf(&settings->prefix, "%.*s/", (int)(length > 0 ? length : 5),
                  length > 0 ? path : "simba") < 0) {

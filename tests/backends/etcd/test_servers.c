@@ -86,6 +86,26 @@ TEST_AROUND(test_etcd__a_lease_that_ends_ends_the_tenure,
     release(&b);
 }
 
+/* Whoever finds out that it has ended, and whatever session comes next: nobody
+ * who waits watches that one. */
+TEST_AROUND(test_etcd__no_other_session_renews_a_tenure,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), other = person(&first, "other");
+
+    ask(&a);
+    assert_true(got.mine);
+    sh("etcdctl lease list | sed 1d | xargs -n1 etcdctl lease revoke");
+    await((run(&other, (simba_request){.kind = SIMBA_ACQUIRE,
+                                       .mutex = "another",
+                                       .join = true}),
+           got.mine)); /* in a session that is new */
+    renew(&a);
+    assert_false(got.mine);
+    run(&other, (simba_request){.kind = SIMBA_RELEASE, .mutex = "another"});
+}
+
 /* A process of this machine has died; others only try, and all together need
  * its lease to see that. */
 TEST_AROUND(test_etcd__those_who_only_try_count_together,
