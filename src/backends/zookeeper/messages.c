@@ -138,7 +138,7 @@ static void get_names(simba__zk_input *from, simba__zk_reply *reply)
         return;
     }
     to = (char *)(reply->names + count + 1);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !from->is_broken; i++) {
         int length;
         const char *name = simba__zk_get_bytes(from, &length);
 

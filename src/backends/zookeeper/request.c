@@ -193,6 +193,19 @@ static void take_queue(latch_t *latch)
     }
 }
 
+/* A latch whose number has wrapped would be the lowest, whoever owns the mutex:
+ * it is given back. */
+static void refuse_wrapped(latch_t *latch)
+{
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "zookeeper: %.200s/%.200s has used up its sequence "
+                    "numbers; delete the node when nobody contends for it",
+                    store_of(latch)->settings.base, mutex_of(latch));
+    finish(latch, SIMBA_EMISCONFIG, &error);
+}
+
 /* Where it stands among the children. */
 static void take_standing(latch_t *latch)
 {
@@ -202,10 +215,13 @@ static void take_standing(latch_t *latch)
         .length = (int)strlen(latch->base.id)};
 
     latch->base.position = simba__zk_position(latch->node);
-    if (latch->czxid <= 0) { /* no server of ours has made that */
-        latch->is_found = latch->is_lowest = false;
+    if (latch->czxid <= 0 || latch->base.position == 0) {
+        latch->is_found = latch->is_lowest = false; /* no server made that */
     }
-    if (latch->is_lowest) {
+    if (latch->is_found && latch->base.step == SIMBA_STEP_PUT &&
+        simba__zk_is_wrapped(latch->node)) {
+        refuse_wrapped(latch);
+    } else if (latch->is_lowest) {
         simba__zk_watch_own(latch);
         latch->base.token = (uint64_t)latch->czxid;
         latch->base.owner = simba__zk_owner_of(&self);
@@ -279,19 +295,6 @@ void simba__zk_look(simba_entry *entry)
 
 static void send_create(latch_t *latch);
 
-/* A latch whose number has wrapped would be the lowest, whoever owns the mutex:
- * it is given back. */
-static void refuse_wrapped(latch_t *latch)
-{
-    simba_error error;
-
-    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
-                    "zookeeper: %.200s/%.200s has used up its sequence "
-                    "numbers; delete the node when nobody contends for it",
-                    store_of(latch)->settings.base, mutex_of(latch));
-    finish(latch, SIMBA_EMISCONFIG, &error);
-}
-
 static void node_is_there(latch_t *latch, const simba__zk_reply *found)
 {
     latch->base.state = SIMBA_KEY_PRESENT;
@@ -325,8 +328,6 @@ static void take_created(latch_t *latch)
         send_create(latch); /* with its parents */
     } else if (rc != SIMBA__ZK_OK || name == NULL) {
         fail(latch, rc);
-    } else if (simba__zk_is_wrapped(latch->node)) {
-        refuse_wrapped(latch);
     } else {
         take_children(latch);
         take_standing(latch);

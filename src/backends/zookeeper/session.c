@@ -494,7 +494,7 @@ static void take_packet(simba__zk_session *session, simba__zk_input *in)
         take_event(session, in);
     } else if (xid == SIMBA__ZK_XID_PING) {
         simba_exchange_end(&session->ping.exchange);
-    } else if (xid <= 0 || xid > session->xid) {
+    } else if (xid <= 0) {
         break_for_nonsense(connection);
     } else if ((exchange = simba_connection_find(connection, (uint64_t)xid)) !=
                NULL) { /* else nobody awaits it any more */

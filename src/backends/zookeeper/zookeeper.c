@@ -210,6 +210,11 @@ void simba__zk_ready(simba__zk *self)
     simba_certainty *certainty = &self->base.certainty;
     int64_t timeout_ms = session->timeout_ms;
 
+    /* Owners were told more than the session keeps from now on. */
+    if (!session->is_new && timeout_ms < certainty->timeout_ms) {
+        simba__zk_lost(self, "sessions last shorter on this server");
+        return;
+    }
     if (session->is_new || certainty->timeout_ms != timeout_ms) {
         /* Another server has other bounds: what was certain is so no more. */
         *certainty = (simba_certainty){
@@ -345,6 +350,7 @@ static bool is_ready(const simba_session_store *store)
     const simba__zk *self = (const simba__zk *)store;
 
     return self->session != NULL && self->session->is_ready &&
+           simba_connection_is_ready(self->session->connection) &&
            !self->is_closing;
 }
 
