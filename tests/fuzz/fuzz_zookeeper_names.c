@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     FUZZ_CHECK(id != NULL);
     memcpy(id, data, length);
+    id[length] = '\0'; /* as simba__zk_reply_read() has it */
     reply.length = (int)length;
     owner = simba__zk_owner_of(&reply);
     FUZZ_CHECK(strlen(owner.id) <= SIMBA_ID_MAX && owner.id[0] != '\0');

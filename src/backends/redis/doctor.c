@@ -176,7 +176,8 @@ static void on_time(struct simba__redis_admin_request *admin,
     struct timespec here;
     int64_t here_ms, there_ms;
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->str == NULL || reply->element[1]->str == NULL) {
         return;
     }
     clock_gettime(CLOCK_REALTIME, &here);
