@@ -247,8 +247,7 @@ static void go(simba_entry *entry)
         has_left(entry, SIMBA_OK, NULL);
         return;
     }
-    /* simba_session_ready() comes back to it, let_next_come(), its deadline, or
-     * the next request. */
+    /* Somebody comes back to it: simba_session_ready(), let_next_come(). */
     if (!ops->is_ready(entry->store) ||
         (!entry->is_leaving &&
          (entry->acquire == NULL ||
@@ -333,10 +332,9 @@ static void take_failure(simba_entry *entry,
         }
     } else if (step == SIMBA_STEP_REMOVE &&
                (status == SIMBA_EUNAVAIL || status == SIMBA_ENOMEM)) {
-        /* It is still there, and is removed as soon as that can be. */
         simba__deadline_complete(&entry->acquire, status, error);
         simba__deadline_complete(&entry->release, status, error);
-        arm(entry);
+        arm(entry); /* it is still there */
     } else if (step == SIMBA_STEP_REMOVE) {
         has_left(entry, status, error);
     } else {
