@@ -59,24 +59,31 @@ static char whose[] = "simba";
 /* Whether the server knows TLS stands in its first packet: behind a head, the
  * version of the protocol, a text and 13 more bytes. Where it knows none, the
  * library goes on without, unless it is to verify, and may send the password in
- * clear. It is kept from that before it has seen the packet. */
+ * clear. It is kept from that before it has seen the packet. And if the packet
+ * is an error, it may look into the version of the server, which nobody has
+ * told it: through NULL, unless there is one, which it frees with the
+ * connection. */
 static void check_greeting(struct simba__my_session *session,
                            const unsigned char *bytes,
                            size_t count)
 {
-    enum { TEXT = 5, SKIPPED = 13, PROTOCOL = 10 };
+    enum { TEXT = 5, SKIPPED = 13, PROTOCOL = 10, ERROR = 255 };
     const struct simba__my *my = (const struct simba__my *)session->base.self;
     unsigned char *greeting = session->greeting;
     size_t left = sizeof session->greeting - session->greeted, at;
 
-    if (session->phase != SIMBA__MY_CONNECT || left == 0 ||
-        my->settings.tls.use == SIMBA__TLS_OFF) {
+    if (session->phase != SIMBA__MY_CONNECT || left == 0) {
         return;
     }
     count = count < left ? count : left;
     memcpy(greeting + session->greeted, bytes, count);
     session->greeted += count;
-    if (session->greeted <= TEXT || greeting[TEXT - 1] != PROTOCOL) {
+    if (session->greeted >= TEXT && greeting[TEXT - 1] == ERROR &&
+        session->mysql.server_version == NULL) {
+        session->mysql.server_version = strdup("");
+    }
+    if (session->greeted <= TEXT || greeting[TEXT - 1] != PROTOCOL ||
+        my->settings.tls.use == SIMBA__TLS_OFF) {
         return; /* an error, or nothing that the library takes */
     }
     at = TEXT +

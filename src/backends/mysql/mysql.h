@@ -49,7 +49,7 @@ struct simba__my_session {
     struct simba__sql_session base;
     MYSQL mysql;
     bool is_open;                /* mysql is initialised */
-    unsigned char greeting[256]; /* how the server began, if TLS is wanted */
+    unsigned char greeting[256]; /* how the server began */
     size_t greeted;              /* so much of it is known */
     bool is_bare;                /* it knows no TLS */
     unsigned number;             /* grows with each connection */

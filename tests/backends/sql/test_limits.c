@@ -265,4 +265,15 @@ LIMITS_TEST(test_sql_limits__server_without_tls_is_not_taken)
 
     expect_end(TLS_ON, &server, SIMBA_EMISCONFIG, "does without TLS");
 }
+
+/* The library takes it for a report of progress, and looks which server this
+ * is before anybody has told it. */
+LIMITS_TEST(test_sql_limits__progress_in_place_of_a_greeting)
+{
+    static const struct lie lies[] = {
+        LIE("\14\0\0\0\377\377\377\1\1\1\0\0\0\0\1x"), {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .begins = true};
+
+    expect_end(TLS_OFF, &server, SIMBA_EUNAVAIL, "");
+}
 #endif
