@@ -644,7 +644,8 @@ int simba_connection_open(const simba_connection_config *config,
     simba__url_show(first->name, first->port, conn->where, sizeof conn->where);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: not connected yet",
                     config->store, conn->where);
-    simba_timer_set(config->loop, &conn->timer, simba_loop_now_ms());
+    simba_timer_set(config->loop, &conn->timer,
+                    simba_loop_now_ms() + config->delay_ms);
     *out = conn;
     return SIMBA_OK;
 }
@@ -669,6 +670,11 @@ void simba_connection_forked(simba_connection *conn)
         close(conn->io.fd);
         conn->io.fd = -1;
     }
+}
+
+void simba_connection_silence(simba_connection *conn, int64_t silence_ms)
+{
+    conn->config.silence_ms = silence_ms;
 }
 
 bool simba_connection_is_ready(const simba_connection *conn)

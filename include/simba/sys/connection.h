@@ -290,6 +290,9 @@ typedef struct simba_connection_config {
      * greeting is sent them before it is given up, and the filter tells by the
      * answer what is wrong. */
     size_t bare_size;
+    /** So long before the first try of all; 0: at once. For one connection
+     * after another, each of which fails soon. */
+    int64_t delay_ms;
 } simba_connection_config;
 
 /**
@@ -345,6 +348,11 @@ SIMBA_API void simba_connection_break(simba_connection *connection,
 SIMBA_API bool simba_connection_write(simba_connection *connection,
                                       const void *bytes,
                                       size_t size);
+
+/** Let it be silent for so long from now on, as of `silence_ms`: where servers
+ * say how long. */
+SIMBA_API void simba_connection_silence(simba_connection *connection,
+                                        int64_t silence_ms);
 
 /** Is it connected, greeted and fit for use? */
 SIMBA_API bool simba_connection_is_ready(const simba_connection *connection);

@@ -68,11 +68,14 @@ static void on_done(simba__zk_batch *batch)
 
     if (status == SIMBA_OK) {
         admin->step(admin);
-    } else if (may_pass && self->session != NULL &&
-               (self->was_answered || batch->session != self->session) &&
+    } else if (may_pass && self->session != NULL && self->was_answered &&
                simba_loop_now_ms() < admin->request->deadline_ms) {
         admin->rounds = 0;
-        admin->begin(admin);
+        if (admin->probe == NULL) {
+            admin->begin(admin);
+        } else { /* which connects again by itself, after a pause */
+            simba__zk_admin_send(admin, batch, admin->step);
+        }
     } else if (may_pass) {
         (void)simba__zk_unanswered(self, batch->error, &why);
         finish(admin, status, &why);

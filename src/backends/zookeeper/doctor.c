@@ -179,7 +179,7 @@ static void probe(admin_t *admin, int64_t timeout_ms)
     simba__zk_doctor_end(admin);
     admin->probe = simba__zk_session_open(admin->self, timeout_ms, false);
     if (admin->probe == NULL) {
-        simba__zk_admin_finish(admin, SIMBA__ZK_SYSTEM);
+        simba__zk_admin_finish(admin, SIMBA__ZK_NO_MEMORY);
         return;
     }
     simba__zk_ask(batch, SIMBA__ZK_SYNC, NULL, "/");

@@ -134,7 +134,7 @@ static void get_names(simba__zk_input *from, simba__zk_reply *reply)
     }
     reply->names = malloc((count + 1) * sizeof(char *) + from->left + 1);
     if (reply->names == NULL) {
-        reply->rc = SIMBA__ZK_SYSTEM;
+        reply->rc = SIMBA__ZK_NO_MEMORY;
         return;
     }
     to = (char *)(reply->names + count + 1);
@@ -158,7 +158,7 @@ static void get_data(simba__zk_input *from, simba__zk_reply *reply)
 
     reply->data = calloc(1, (size_t)reply->length + 1);
     if (reply->data == NULL) {
-        reply->rc = SIMBA__ZK_SYSTEM;
+        reply->rc = SIMBA__ZK_NO_MEMORY;
     } else if (data != NULL) {
         memcpy(reply->data, data, (size_t)reply->length);
     }
@@ -190,7 +190,7 @@ static void get_multi(simba__zk_input *from, simba__zk_reply *reply)
 
     reply->codes = calloc(from->left / HEADER + 1, sizeof reply->codes[0]);
     if (reply->codes == NULL) {
-        reply->rc = SIMBA__ZK_SYSTEM;
+        reply->rc = SIMBA__ZK_NO_MEMORY;
         return;
     }
     while (type = simba__zk_get_int(from), is_end = take(from, 1),

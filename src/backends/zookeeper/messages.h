@@ -41,6 +41,7 @@ enum { SIMBA__ZK_EVENT_DELETED = 2 };
 
 /* What a server answers; others are failures of which nobody knows more. */
 #define SIMBA__ZK_CODES(X)                                                     \
+    X(NO_MEMORY, 1, "no memory") /* ours, which no server says */              \
     X(OK, 0, "ok")                                                             \
     X(SYSTEM, -1, "system error")                                              \
     X(UNTRIED, -2, "not tried") /* within a multi */                           \

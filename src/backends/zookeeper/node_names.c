@@ -132,8 +132,10 @@ void simba__zk_stand(char *const *children,
     const char *lowest = NULL, *before = NULL, *mine = NULL;
 
     *standing = (simba__zk_standing){-1, -1, -1, 0};
-    for (int i = 0; own != NULL && mine == NULL && i < count; i++) {
-        if (strncmp(children[i], own, strlen(own)) == 0) {
+    for (int i = 0; own != NULL && i < count; i++) {
+        if (strncmp(children[i], own, strlen(own)) == 0 &&
+            (mine == NULL || simba__zk_position(children[i]) >
+                                 simba__zk_position(children[standing->own]))) {
             standing->own = i;
             mine = simba__zk_sequence(children[i]);
         }

@@ -212,6 +212,30 @@ static void ask_watches(simba__zk *self, const simba_session_mutex *mutex)
     }
 }
 
+/* One that could not be set would tell nothing: who wanted it looks for itself.
+ */
+static void on_watches_set(simba__zk_batch *batch)
+{
+    simba_session_mutex *mutex = NULL;
+    bool is_set = true;
+
+    for (int i = 0; batch->status == SIMBA_OK && i < batch->count; i++) {
+        is_set &= batch->replies[i].rc == SIMBA__ZK_OK;
+    }
+    if (is_set) {
+        return;
+    }
+    while ((mutex = simba_session_mutex_next(&batch->self->base, mutex)) !=
+           NULL) {
+        for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+            ((simba__zk_latch *)e)->is_watched = false;
+            e->is_unwatched = true;
+            e->confirmed_ms = 0;
+        }
+    }
+    simba_wake(batch->self->base.base.loop, NULL);
+}
+
 void simba__zk_watches_set(simba__zk *self, bool is_new)
 {
     simba_session_mutex *mutex = NULL;
@@ -225,7 +249,7 @@ void simba__zk_watches_set(simba__zk *self, bool is_new)
         }
         is_news |= observe(mutex);
     }
-    simba__zk_send(&self->watches, self->session, NULL, NULL);
+    simba__zk_send(&self->watches, self->session, NULL, on_watches_set);
     if (is_news) { /* what happened meanwhile was told to nobody */
         simba_wake(self->base.base.loop, NULL);
     }

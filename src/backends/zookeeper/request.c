@@ -231,7 +231,7 @@ static void take_standing(latch_t *latch)
          * again. */
         stands(latch, SIMBA_STANDS_VANISHED);
     } else if (latch->before == NULL || latch->lowest == NULL) {
-        fail(latch, SIMBA__ZK_SYSTEM); /* no memory */
+        fail(latch, SIMBA__ZK_NO_MEMORY);
     } else {
         begin(latch);
         if (joins(latch)) { /* one on existence would be set on what is gone */
@@ -359,7 +359,6 @@ static void take_identity(latch_t *latch)
 {
     const simba__zk_reply *found = reply(latch, 0);
 
-    latch->base.state = SIMBA_KEY_ABSENT;
     if (!simba__zk_is_by_quorum(found->rc)) {
         fail(latch, found->rc);
     } else if (found->rc == SIMBA__ZK_OK &&
@@ -367,6 +366,7 @@ static void take_identity(latch_t *latch)
         node_is_there(latch, found);
         send_look(latch);
     } else {
+        latch->base.state = SIMBA_KEY_ABSENT;
         send_create(latch);
     }
 }

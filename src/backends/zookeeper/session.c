@@ -19,6 +19,7 @@ enum {
     COME_UP_MS = 2500, /* as long as is waited for who never answered */
     SILENCE_LEAST_MS = 1000,
     SILENCE_MOST_MS = 5000,
+    PING_LEAST_MS = 10,
     PING_MOST_MS = 5000,
     END_MS = 1000,       /* for saying that a session is over */
     UNANSWERED_MOST = 3, /* connections without a reply: no accident */
@@ -26,6 +27,17 @@ enum {
     HEADER = 16,
     PACKET_MOST = 32 << 20
 };
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* A server that is silent for longer is given up, for a session of T. */
+static int64_t silence_ms(int64_t timeout_ms)
+{
+    return clamp(timeout_ms / 3, SILENCE_LEAST_MS, SILENCE_MOST_MS);
+}
 
 /* --- batches ------------------------------------------------------------- */
 
@@ -285,9 +297,10 @@ static void on_ping_due(simba_timer *timer)
     simba__zk_session *session =
         container_of(timer, simba__zk_session, pinging);
     simba__zk_batch *ping = &session->ping;
-    int64_t every_ms = session->timeout_ms / 3, now_ms = simba_loop_now_ms();
+    int64_t every_ms =
+        clamp(session->timeout_ms / 3, PING_LEAST_MS, PING_MOST_MS);
+    int64_t now_ms = simba_loop_now_ms();
 
-    every_ms = every_ms < PING_MOST_MS ? every_ms : PING_MOST_MS;
     if (now_ms - session->sent_ms >= every_ms) {
         session->sent_ms = now_ms;
         if (ping->exchange.connection == NULL) {
@@ -307,6 +320,7 @@ static void lose(simba__zk_session *session, const char *why)
     if (session->is_main) {
         simba__zk_lost(session->self, why);
     } else {
+        session->id = 0; /* another will do */
         simba_connection_break(session->connection, SIMBA_EUNAVAIL, 0, "%s",
                                why);
     }
@@ -403,6 +417,7 @@ static void take_greeting(simba__zk_session *session, simba__zk_input *in)
         memcpy(session->password, password, sizeof session->password);
         session->timeout_ms = timeout_ms;
         session->is_greeted = true;
+        simba_connection_silence(connection, silence_ms(timeout_ms));
         if (session->self->settings.auth != NULL) {
             send_credentials(session);
         } else {
@@ -452,17 +467,6 @@ static void take_reply(simba__zk_session *session,
 {
     simba__zk_reply *reply = &batch->replies[batch->replied];
 
-    if (rc == SIMBA__ZK_SESSION_EXPIRED) {
-        lose(session, "the session has ended");
-        return;
-    }
-    if (is_lost(rc)) {
-        simba_connection_break(session->connection, SIMBA_EUNAVAIL, rc,
-                               "the session is elsewhere");
-        return;
-    }
-    session->unanswered = 0;
-    session->self->was_answered = true;
     reply->rc = rc;
     if (rc == SIMBA__ZK_OK) {
         simba__zk_reply_read(reply, in);
@@ -471,6 +475,22 @@ static void take_reply(simba__zk_session *session,
         break_for_nonsense(session->connection);
         return;
     }
+    if (reply->rc == SIMBA__ZK_SESSION_EXPIRED) { /* of a multi, in a part */
+        lose(session, "the session has ended");
+        return;
+    }
+    if (is_lost(reply->rc)) {
+        simba_connection_break(session->connection, SIMBA_EUNAVAIL, reply->rc,
+                               "the session is elsewhere");
+        return;
+    }
+    if (reply->rc == SIMBA__ZK_NO_MEMORY) { /* what it says, nobody knows */
+        simba_connection_break(session->connection, SIMBA_ENOMEM, 0,
+                               "out of memory");
+        return;
+    }
+    session->unanswered = 0;
+    session->self->was_answered = true;
     if (session->is_main && is_quorum_write(reply)) {
         simba__zk_answered(session->self, reply->rc, batch->sent_ms);
     }
@@ -493,6 +513,7 @@ static void take_packet(simba__zk_session *session, simba__zk_input *in)
     if (xid == SIMBA__ZK_XID_EVENT) {
         take_event(session, in);
     } else if (xid == SIMBA__ZK_XID_PING) {
+        session->unanswered = 0;
         simba_exchange_end(&session->ping.exchange);
     } else if (xid <= 0) {
         break_for_nonsense(connection);
@@ -565,11 +586,6 @@ static void on_down(void *user,
     }
 }
 
-static int64_t clamp(int64_t value, int64_t least, int64_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 simba__zk_session *simba__zk_session_open(simba__zk *self,
                                           int64_t asked_ms,
                                           bool is_main)
@@ -591,12 +607,13 @@ simba__zk_session *simba__zk_session_open(simba__zk *self,
         .filter_context = self->tls_context,
         /* Not so long that a session would be old before it is of use. */
         .come_up_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, COME_UP_MS),
-        .silence_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, SILENCE_MOST_MS),
+        .silence_ms = silence_ms(asked_ms), /* until another T is agreed on */
         .input_most = PACKET_MOST + 4,
         .has_pushes = true,
         .fails_unsent = true,
         .hang_up_hint =
-            self->tls_context == NULL ? ": does it want TLS?" : NULL};
+            self->tls_context == NULL ? ": does it want TLS?" : NULL,
+        .delay_ms = is_main ? self->losses.last_ms : 0};
     simba_error error;
 
     if (session == NULL || simba_connection_open(&config, &session->connection,

@@ -19,7 +19,9 @@
 
 enum {
     LEASE_ANY_MS = 16000, /* who only reads does not care */
-    FIRST_MS = 2500       /* without an answer for so long, from the start */
+    FIRST_MS = 2500,      /* without an answer for so long, from the start */
+    LOST_FIRST_MS = 10,   /* from a session that was lost to the next */
+    LOST_MOST_MS = 1000
 };
 
 /* --- words --------------------------------------------------------------- */
@@ -38,7 +40,8 @@ int simba__zk_fail(const simba__zk *self, int rc, simba_error *error)
                      ? SIMBA_EDENIED
                  : rc == SIMBA__ZK_BAD_ARGUMENTS ? SIMBA_EINVAL
                  : rc == SIMBA__ZK_THROTTLED     ? SIMBA_EUNAVAIL
-                 : rc == SIMBA__ZK_SYSTEM        ? SIMBA_ENOMEM
+                 : rc == SIMBA__ZK_NO_MEMORY     ? SIMBA_ENOMEM
+                 : rc == SIMBA__ZK_SYSTEM        ? SIMBA_EUNKNOWN
                                                  : SIMBA_EMISCONFIG;
 
     return simba_error_set(error, status, rc, "zookeeper %s: %s",
@@ -87,6 +90,7 @@ bool simba__zk_is_by_quorum(int rc)
 void simba__zk_answered(simba__zk *self, int rc, int64_t sent_ms)
 {
     if (simba__zk_is_by_quorum(rc)) {
+        simba__backoff_reset(&self->losses);
         simba_certainty_answered(&self->base.certainty, sent_ms,
                                  simba_loop_now_ms());
     }
@@ -290,6 +294,7 @@ void simba__zk_lost(simba__zk *self, const char *why)
     simba__log(&self->log, SIMBA_LOG_WARN, "%s: %s", simba__zk_where(self),
                why);
     self->is_cut_off = true;
+    (void)simba__backoff_until(&self->losses);
     simba__zk_session_close(open_session(self, self->asked_ms));
     simba__zk_written(self);
     simba_session_lost(&self->base);
@@ -440,6 +445,8 @@ static int open_store(const simba_backend_config *config,
     self->base.base.loop = config->loop;
     self->base.ops = &session_ops;
     self->base.first_ms = FIRST_MS;
+    self->losses = (struct simba__backoff){.first_ms = LOST_FIRST_MS,
+                                           .most_ms = LOST_MOST_MS};
     self->log = (struct simba__log){config->log, config->log_user, "zookeeper"};
     self->checking.fire = on_check_due;
     *backend = &self->base.base;

@@ -19,6 +19,7 @@
 #include <simba/sys/session_store.h>
 
 #include "backends/zookeeper/messages.h"
+#include "kit/backoff.h"
 #include "kit/log.h"
 #include "kit/tls.h"
 #include "kit/url.h"
@@ -98,7 +99,8 @@ typedef struct simba__zk_standing {
     int latches; /* how many */
 } simba__zk_standing;
 
-/** Look through the children for one that begins with `own`. */
+/** Look through the children for one that begins with `own`: the last that was
+ * made, for a former session of ours may have left one, too. */
 void simba__zk_stand(char *const *children,
                      int count,
                      const char *own,
@@ -275,6 +277,7 @@ struct simba__zk {
     simba__zk_session *sessions;     /* all, also those that are ending */
     uint64_t generation;             /* of the main one */
     int64_t asked_ms;                /* T as asked for; 0: nothing yet */
+    struct simba__backoff losses;    /* of sessions, since one was of use */
     bool is_closing;
     bool is_cut_off;   /* a session was lost, and none is there yet */
     bool has_failed;   /* somebody was told that there is no connection */

@@ -1,14 +1,7 @@
-/* How long a session is certain. */
-#include "backends/zookeeper/zookeeper.h"
-
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "fixtures/unit_test.h"
+/* How long a session is certain; and sessions on a server that does what real
+ * ones do once in a year. */
+#define _GNU_SOURCE
+#include "acted_server.h"
 
 /* --- certainty ----------------------------------------------------------- */
 
@@ -109,4 +102,270 @@ TEST(test_certainty__only_what_the_leader_answers_counts)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_false(simba__zk_is_by_quorum(others[i]));
     }
+}
+
+/* --- sessions that go wrong ---------------------------------------------- */
+
+static int sessions(void)
+{
+    int count;
+
+    WITH_ACTED(count = (int)acted.session);
+    return count;
+}
+
+static int nodes(void)
+{
+    return acted_sees(&acted.node_count);
+}
+
+/* Who only looks; returns the status. */
+static int look(int64_t patience_ms)
+{
+    struct who eve = person(&first, "eve");
+
+    return try_run(&eve, (simba_request){.kind = SIMBA_READ,
+                                         .deadline_ms = simba_loop_now_ms() +
+                                                        patience_ms});
+}
+
+static void expect_mine(void)
+{
+    assert_true(got.mine);
+}
+
+/* A latch of this attempt, made by a session that was. */
+static void make_latch(const struct who *who, int64_t session)
+{
+    char path[SIMBA__ZK_PREFIX_SIZE + 1] = "/";
+
+    simba__zk_prefix(who->attempt, path + 1);
+    WITH_ACTED(acted_make(path, session));
+}
+
+static void lose_create(struct who *who)
+{
+    WITH_ACTED(acted.cut = SIMBA__ZK_CREATE2);
+    assert_int_equal(try_run(who, asking(who)), SIMBA_EUNKNOWN);
+}
+
+/* The servers keep the latch of a session that was given up until it has ended;
+ * the one of the same attempt made since, and whose reply was lost, is ours. */
+ACTED_TEST(test_session__latch_of_a_former_session_hides_none)
+{
+    struct who ann = person(&first, "ann");
+
+    make_latch(&ann, 77);
+    lose_create(&ann);
+    ask(&ann);
+    assert_int_equal(nodes(), 2);
+    assert_true(got.is_queued && got.is_head);
+    assert_int_equal(got.position, 2);
+}
+
+/* A follower is busy just when a latch is looked at that may be ours. */
+ACTED_TEST(test_session__doubt_outlasts_a_failed_look)
+{
+    struct who ann = person(&first, "ann");
+
+    lose_create(&ann);
+    WITH_ACTED(acted.lie =
+                   (struct lie){SIMBA__ZK_GET_DATA, SIMBA__ZK_THROTTLED, 1});
+    assert_int_equal(try_run(&ann, asking(&ann)), SIMBA_EUNAVAIL);
+    ask(&ann);
+    expect_mine();
+    assert_int_equal(nodes(), 1);
+}
+
+/* It would be the lowest, whoever owns the mutex. */
+ACTED_TEST(test_session__wrapped_number_of_a_lost_reply_is_refused)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+
+    WITH_ACTED(acted.sequence = INT32_MAX);
+    make_latch(&bob, 77);
+    lose_create(&ann);
+    assert_int_equal(try_run(&ann, asking(&ann)), SIMBA_EMISCONFIG);
+    await(nodes() == 1);
+}
+
+ACTED_TEST(test_session__system_error_leaves_doubt)
+{
+    struct who ann = person(&first, "ann");
+
+    WITH_ACTED(acted.lie =
+                   (struct lie){SIMBA__ZK_CREATE2, SIMBA__ZK_SYSTEM, 1});
+    assert_int_equal(try_run(&ann, asking(&ann)), SIMBA_EUNKNOWN);
+    ask(&ann);
+    expect_mine();
+}
+
+ACTED_TEST(test_session__expiry_told_within_a_multi_is_one)
+{
+    struct who ann = person(&first, "ann");
+
+    ask(&ann);
+    expect_mine();
+    WITH_ACTED(acted.lie =
+                   (struct lie){SIMBA__ZK_CHECK, SIMBA__ZK_SESSION_EXPIRED, 1});
+    renew(&ann);
+    assert_false(got.mine);
+    await(sessions() == 2);
+}
+
+/* Owners were told of more than the session keeps from now on. */
+ACTED_TEST(test_session__shorter_one_on_another_server_is_lost)
+{
+    struct who ann = person(&first, "ann");
+
+    ask(&ann);
+    expect_mine();
+    WITH_ACTED(acted.timeout_ms = LEASE / 2);
+    acted_cut();
+    await(sessions() == 2);
+    renew(&ann);
+    assert_false(got.mine);
+}
+
+/* Asked for are 16 s, for which a server may be silent for 5 s. */
+ACTED_TEST(test_session__silence_is_judged_by_what_was_agreed)
+{
+    int64_t begun_ms = simba_loop_now_ms();
+
+    WITH_ACTED(acted.timeout_ms = 1500);
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    WITH_ACTED(acted.is_mute = true);
+    (void)look(500);
+    await(acted_sees(&acted.connections) >= 2);
+    assert_true(simba_loop_now_ms() - begun_ms < 4000);
+}
+
+/* Nobody writes through it, and it breaks now and then: pings are answered. */
+ACTED_TEST(test_session__pings_are_answers)
+{
+    WITH_ACTED(acted.timeout_ms = 150);
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    nap_ms(150); /* nothing is certain by it any more */
+    for (int i = 1; i <= 5; i++) {
+        int pings = acted_sees(&acted.asked[SIMBA__ZK_PING]);
+
+        await(acted_sees(&acted.asked[SIMBA__ZK_PING]) > pings);
+        nap_ms(10); /* the answer comes */
+        acted_cut();
+        await(acted_sees(&acted.connections) > i);
+    }
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    assert_int_equal(sessions(), 1);
+}
+
+/* No server says so, unless its clock ticks every millisecond. */
+ACTED_TEST(test_session__of_two_milliseconds_is_not_pinged_all_the_time)
+{
+    clock_t begun;
+
+    WITH_ACTED(acted.timeout_ms = 2);
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    begun = clock();
+    nap_ms(100);
+    assert_true(clock() - begun < CLOCKS_PER_SEC / 100);
+}
+
+ACTED_TEST(test_session__server_that_ends_each_is_not_stormed)
+{
+    WITH_ACTED(acted.lie = (struct lie){-1, SIMBA__ZK_SESSION_EXPIRED, -1});
+    assert_int_equal(look(500), SIMBA_EUNAVAIL);
+    assert_true(sessions() < 20);
+}
+
+ACTED_TEST(test_session__server_that_has_no_room_for_the_doctor_is_not_stormed)
+{
+    struct who eve = person(&first, "eve");
+    int connections;
+
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    WITH_ACTED(acted.is_full = true);
+    assert_int_equal(
+        try_run(&eve,
+                (simba_request){.kind = SIMBA_DOCTOR,
+                                .mutex = "",
+                                .deadline_ms = simba_loop_now_ms() + 500}),
+        SIMBA_EUNAVAIL);
+    connections = acted_sees(&acted.connections);
+    assert_true(connections > 2 && connections < 20);
+    assert_int_equal(acted_sees(&acted.asked[SIMBA__ZK_CREATE_CONTAINER]), 1);
+}
+
+/* Who waits would hear of nothing. */
+ACTED_TEST(test_session__watch_that_is_not_set_again_wakes)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+
+    make_latch(&bob, 77);
+    ask(&ann);
+    assert_true(got.is_queued);
+    (void)handle_woken(&first, MUTEX, 0);
+    WITH_ACTED(acted.lie =
+                   (struct lie){SIMBA__ZK_SET_WATCHES, SIMBA__ZK_THROTTLED, 1});
+    acted_cut();
+    assert_true(handle_woken(&first, MUTEX, 3000));
+}
+
+/* A reply that nobody awaits any more has a number of before they began again.
+ */
+ACTED_TEST(test_session__late_reply_of_a_former_round_is_passed_over)
+{
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    simba_loop_enter(first.loop);
+    ((simba__zk *)first.backend)->session->xid = INT32_MAX - 3;
+    simba_loop_leave(first.loop);
+    WITH_ACTED(acted.hold = SIMBA__ZK_GET_CHILDREN);
+    (void)look(100);
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    assert_int_equal(acted_sees(&acted.connections), 1);
+}
+
+/* What follows from a broken connection is not sent over it. */
+ACTED_TEST(test_session__step_waits_for_the_next_connection)
+{
+    struct who ann = person(&first, "ann");
+    simba_request asked = asking(&ann), left = {.kind = SIMBA_RELEASE};
+
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    ask(&ann);
+    release(&ann);
+    ann.attempt.low += 1000000;
+    WITH_ACTED(acted.is_mute = true);
+    fill_request(&ann, &asked);
+    fill_request(&ann, &left);
+    handle_start(&first, &asked);
+    await(acted_sees(&acted.asked[SIMBA__ZK_CREATE2]) == 2);
+    handle_start(&first, &left);
+    WITH_ACTED(acted.is_mute = false);
+    acted_cut();
+    (void)handle_join(&first, &asked, &why);
+    assert_int_equal(handle_join(&first, &left, &why), SIMBA_OK);
+}
+
+/* Many names are said, and there is one, longer than the packet. */
+TEST(test_messages__names_end_with_their_packet)
+{
+    enum { SIZE = 4096 };
+    struct simba__text packet = {0};
+    simba__zk_reply reply = {.op = SIMBA__ZK_GET_CHILDREN};
+    simba__zk_input in = {NULL, 0, false};
+    char *behind, *name = calloc(1, SIZE);
+
+    assert_non_null(name);
+    simba__zk_put_int(&packet, SIZE / 4 - 1);
+    simba__zk_put_bytes(&packet, name, SIZE - 8);
+    in.at = packet.bytes;
+    in.left = packet.length;
+    simba__zk_reply_read(&reply, &in);
+    behind = malloc(SIZE); /* the allocator sees what was written past it */
+    assert_true(in.is_broken);
+    simba__zk_reply_fini(&reply);
+    simba__text_fini(&packet);
+    free(behind);
+    free(name);
 }
