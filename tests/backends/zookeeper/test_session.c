@@ -258,6 +258,37 @@ ACTED_TEST(test_session__pings_are_answers)
     assert_int_equal(sessions(), 1);
 }
 
+static bool is_watched(void)
+{
+    simba__zk *self = (simba__zk *)first.backend;
+    bool is_so;
+
+    simba_loop_enter(first.loop);
+    is_so = ((const simba__zk_mutex *)simba_session_mutex_get(&self->base,
+                                                              MUTEX, false))
+                ->serials.is_watched;
+    simba_loop_leave(first.loop);
+    return is_so;
+}
+
+/* Nobody contends, and the watch of who observes is answered each time. */
+ACTED_TEST(test_session__of_observers_is_kept)
+{
+    simba_loop_enter(first.loop);
+    first.backend->ops->subscription(first.backend, MUTEX,
+                                     SIMBA_SUBSCRIBE_OBSERVE);
+    simba_loop_leave(first.loop);
+    for (int i = 1; i <= 6; i++) {
+        await(acted_sees(&acted.asked[SIMBA__ZK_EXISTS]) >= i && is_watched());
+        simba_loop_enter(first.loop); /* it was made long ago */
+        ((simba__zk *)first.backend)->base.certainty.since_ms = -LEASE;
+        simba_loop_leave(first.loop);
+        acted_cut();
+    }
+    assert_int_equal(look(ANSWER_MS), SIMBA_OK);
+    assert_int_equal(sessions(), 1);
+}
+
 /* No server says so, unless its clock ticks every millisecond. */
 ACTED_TEST(test_session__of_two_milliseconds_is_not_pinged_all_the_time)
 {
