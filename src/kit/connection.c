@@ -116,9 +116,9 @@ void simba__connection_settle(simba_connection *conn)
     }
 }
 
-static void run_post(void *argument)
+static void run_post(struct simba__message *message)
 {
-    simba_connection *conn = argument;
+    simba_connection *conn = container_of(message, simba_connection, post);
     const simba_connection_config *config = &conn->config;
 
     simba__connection_settle(conn);
@@ -143,7 +143,8 @@ void simba__connection_post(simba_connection *conn)
     if (!conn->is_posted) {
         conn->is_posted = true;
         simba__connection_hold(conn);
-        simba_loop_post(conn->config.loop, run_post, conn);
+        conn->post.run = run_post;
+        simba__loop_send(conn->config.loop, &conn->post);
     }
 }
 

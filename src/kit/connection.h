@@ -1,6 +1,6 @@
 /* What the files of simba/sys/connection.h share. They are part of the library
  * itself, not of the modules, which find them there, and use nothing of it but
- * what backends may use, too. */
+ * what backends may use, too, and the loop's messages. */
 #ifndef SIMBA_KIT_CONNECTION_H
 #define SIMBA_KIT_CONNECTION_H
 
@@ -8,6 +8,7 @@
 
 #include "kit/backoff.h"
 #include "kit/lookup.h"
+#include "runtime/loop.h"
 
 enum {
     SIMBA__CONNECTION_WHERE = 100,
@@ -66,8 +67,9 @@ struct simba_connection {
     void *filter;                           /* NULL: none */
     struct simba__bytes input, plain, wire; /* wire: with a filter only */
     uint64_t gone;                          /* plain bytes that may have left */
-    int torn;       /* why something could not be written; 0: all was */
-    bool is_posted; /* a message to the loop */
+    int torn; /* why something could not be written; 0: all was */
+    struct simba__message post; /* to the loop: takes no memory to send */
+    bool is_posted;
 
     /* Requests. */
     struct simba__exchanges unsent, sent, refused;

@@ -3,6 +3,7 @@
 #include "fuzz/still_loop.h"
 
 #include "kit/lookup.h"
+#include "runtime/loop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,6 +159,18 @@ void simba_loop_post(simba_loop *loop, void (*run)(void *), void *argument)
     }
     still.posted[still.posted_count].run = run;
     still.posted[still.posted_count++].argument = argument;
+}
+
+static void run_message(void *argument)
+{
+    struct simba__message *message = argument;
+
+    message->run(message);
+}
+
+void simba__loop_send(simba_loop *loop, struct simba__message *message)
+{
+    simba_loop_post(loop, run_message, message);
 }
 
 int64_t simba_loop_now_ms(void)

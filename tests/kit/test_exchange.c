@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "kit/connection_driver.h"
+#include "util/no_memory.h"
 
 /* --- sending and replies ------------------------------------------------- */
 
@@ -367,5 +368,47 @@ TEST(test_exchange__close_fails_what_is_open)
     assert_int_equal(client.downs, 0);
     expect_hang_up(fd);
     client_close(&client);
+    close(listener);
+}
+
+/* A cluster has many, and all of them have something to tell the loop then. */
+TEST(test_exchange__connections_without_memory_break_and_the_process_lives)
+{
+    enum { MANY = 12 };
+    struct client client = {0};
+    int listener = listen_on(&client.hosts[0]), fds[MANY + 1];
+    simba_connection *others[MANY];
+    simba_error error;
+
+    client_open(&client);
+    simba_loop_enter(client.loop);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(
+            simba_connection_open(&client.config, &others[i], &error),
+            SIMBA_OK);
+    }
+    simba_loop_leave(client.loop);
+    for (int i = 0; i <= MANY; i++) {
+        fds[i] = admit(listener);
+    }
+    await(client.readies == MANY + 1);
+    simba_loop_enter(client.loop);
+    no_memory = true;
+    for (int i = 0; i < MANY; i++) {
+        assert_false(simba_connection_write(others[i], "line\n", 5));
+    }
+    no_memory = false;
+    simba_loop_leave(client.loop);
+    assert_int_equal(client.downs, MANY);
+    assert_int_equal(client.why.code, SIMBA_ENOMEM);
+    simba_loop_enter(client.loop);
+    for (int i = 0; i < MANY; i++) {
+        simba_connection_close(others[i]);
+    }
+    simba_loop_leave(client.loop);
+    client_close(&client);
+    for (int i = 0; i <= MANY; i++) {
+        close(fds[i]);
+    }
     close(listener);
 }
