@@ -37,6 +37,8 @@ static int configure(struct simba__sql *self,
         return rc;
     }
     /* What messages call the server; no secret is among it (S13). */
+    self->is_jvm_possible = true;
+    self->is_jvm_expected = settings->is_jvm_expected;
     self->is_unverified = settings->tls.use == SIMBA__TLS_UNVERIFIED &&
                           !simba__url_is_local(settings->host);
     if (settings->port != 0) {

@@ -16,6 +16,7 @@ struct simba__my_settings {
     struct simba__tls_settings tls;
     const char *host, *user, *password, *database, *socket, *option_file;
     unsigned port;
+    bool is_jvm_expected; /* room is left for JVM contenders, seen or not */
 };
 
 struct simba__my {

@@ -17,6 +17,8 @@
 
 static const struct simba__parameter parameters[] = {
     TEXT("socket", socket, "the path of a local socket"),
+    {"jvm", SIMBA__PARAMETER_FLAG, OFFSET(is_jvm_expected), "auto fair", 0,
+     "fair: leave room for JVM contenders, also while none is seen"},
     TEXT("option_file", option_file, "read instead of the usual option files"),
     TEXT("tls_ca", tls.ca, NULL),
     TEXT("tls_cert", tls.cert, NULL),

@@ -267,7 +267,7 @@ SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
              OR t.account <> crc32(substring_index(user(), '@', 1)))
         OR EXISTS (
             SELECT 1 FROM simba_line f WHERE f.mutex = ours.mutex
-                AND left(f.process, 8) <> left($1, 8))
+                AND left(f.process, 8) <> left($1, 8) AND f.id <> '@')
 FROM (
     SELECT mutex, count(*) AS waiting FROM (
         SELECT mutex FROM simba_line WHERE process = $1
@@ -341,7 +341,8 @@ LEFT JOIN simba_tenure t
     ON cast(t.mutex AS binary) = cast(m.mutex AS binary)
 LEFT JOIN (
     SELECT mutex, count(*) AS waiting FROM simba_line
-    WHERE lapses_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+    WHERE id <> '@'
+        AND lapses_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
     GROUP BY mutex
 ) w ON cast(w.mutex AS binary) = cast(m.mutex AS binary)
 WHERE m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)

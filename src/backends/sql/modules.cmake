@@ -5,6 +5,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/admin.c
   ${simba_sql_dir}/connection.c
   ${simba_sql_dir}/heartbeat.c
+  ${simba_sql_dir}/jvm.c
   ${simba_sql_dir}/liveness.c
   ${simba_sql_dir}/notify.c
   ${simba_sql_dir}/record.c

@@ -152,8 +152,15 @@ static void load_queue(struct simba__sql_record *record,
     for (int i = 0;
          i < rows->count && rows->cell(rows, i, SIMBA__SQL_WAITER) != NULL;
          i++) {
-        was->queue[was->queue_count++] =
+        struct simba__waiter waiter =
             read_waiter(record, rows, i, SIMBA__SQL_WAITER);
+
+        if (simba__sql_is_jvm(&waiter)) {
+            record->jvm = waiter;
+            record->has_jvm = true;
+        } else {
+            was->queue[was->queue_count++] = waiter;
+        }
     }
     if (rows->cell(rows, 0, SIMBA__SQL_SELF) != NULL &&
         simba__mutex_find_waiter(
@@ -216,6 +223,7 @@ enum simba__sql_loaded simba__sql_record_load(
     int64_t tomb_until_ms;
     size_t most; /* in the queue, who asks included */
     int live = 0;
+    bool is_left = false; /* to those who notify nobody */
 
     /* Empty, but with the room it had. */
     simba__mutex_clear(was);
@@ -231,7 +239,7 @@ enum simba__sql_loaded simba__sql_record_load(
         return SIMBA__SQL_NO_TENURE;
     }
     most = (size_t)rows->count + 1;
-    if (!simba__array_reserve(&record->peers, &record->peer_room, most + 2,
+    if (!simba__array_reserve(&record->peers, &record->peer_room, most + 3,
                               sizeof *record->peers) ||
         !simba__array_reserve(&was->queue, &was->queue_room, most,
                               sizeof *was->queue) ||
@@ -256,6 +264,8 @@ enum simba__sql_loaded simba__sql_record_load(
     if (was->is_offered) {
         was->offered = read_waiter(record, rows, 0, SIMBA__SQL_OFFERED);
         was->offered_until_ms = number_of(rows, SIMBA__SQL_OFFERED_UNTIL);
+        is_left = simba__sql_is_jvm(&was->offered);
+        record->peers[was->offered.connection].is_live &= !is_left;
     }
     load_queue(record, rows);
     record->tombs_until_ms = number_of(rows, SIMBA__SQL_TOMBS_UNTIL);
@@ -265,6 +275,7 @@ enum simba__sql_loaded simba__sql_record_load(
     record->is_foreign = record->transition_at_ms >= record->now_us / 1000 &&
                          ((was->attempt.high == 0 && was->attempt.low == 0) ||
                           number_of(rows, SIMBA__SQL_FOREIGN) != 0);
+    record->is_foreign |= is_left;
     /* S4: the clock carries the token over lost data; the version over the
      * tokens of implementations that take it for one. */
     was->last_token = record->token;
@@ -298,8 +309,8 @@ enum simba__sql_loaded simba__sql_record_load(
         live += was->queue[i].lapses_ms >= record->now_us / 1000 &&
                 record->peers[was->queue[i].connection].is_live;
     }
-    return was->queue_count < LOADED_FIRST || live >= 3 ? SIMBA__SQL_LOADED
-                                                        : SIMBA__SQL_IN_PART;
+    return rows->count < LOADED_FIRST || live >= 3 ? SIMBA__SQL_LOADED
+                                                   : SIMBA__SQL_IN_PART;
 }
 
 /* --- what has changed ---------------------------------------------------- */
@@ -332,6 +343,13 @@ static bool is_fresh(const struct simba__sql_record *record,
            strcmp(before->process, after->process) == 0;
 }
 
+/* Must those who come go the slow way? */
+static bool is_waited_for(const struct simba__sql_record *record)
+{
+    return record->mutex.queue_count > 0 || record->mutex.is_offered ||
+           record->is_jvm_seen;
+}
+
 int64_t simba__sql_change_life(const struct simba__sql_change *change,
                                const simba_request *asked,
                                const struct simba__sql_record *record)
@@ -354,7 +372,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
     const struct simba__mutex_record *was = &record->was;
     const struct simba__mutex_record *mutex = &record->mutex;
     int64_t now_ms = record->now_us / 1000;
-    bool is_waiting = mutex->queue_count > 0 || mutex->is_offered;
+    bool is_waiting = is_waited_for(record);
 
     change->come_count = change->gone_count = 0;
     change->version = (record->version + 1) % SIMBA__SQL_VERSIONS;
@@ -371,8 +389,11 @@ bool simba__sql_change_find(struct simba__sql_change *change,
             change->come[change->come_count++] = is;
         }
     }
+    if (record->is_jvm_noted && change->come_count < 2) {
+        change->come[change->come_count++] = &record->jvm;
+    }
     if (!simba__array_reserve(&change->gone, &change->gone_room,
-                              was->queue_count, sizeof *change->gone)) {
+                              was->queue_count + 1, sizeof *change->gone)) {
         return false;
     }
     for (size_t i = 0; i < was->queue_count; i++) {
@@ -381,6 +402,9 @@ bool simba__sql_change_find(struct simba__sql_change *change,
         if (simba__mutex_find_waiter(mutex, attempt) == NULL) {
             change->gone[change->gone_count++] = attempt;
         }
+    }
+    if (record->has_jvm && !record->is_jvm_seen) {
+        change->gone[change->gone_count++] = record->jvm.attempt;
     }
     /* Will simba_mutex alone say it all? Not of a tenure that is not ours. */
     change->is_quiet = !is_waiting && !mutex->owner.is_broken &&
@@ -479,7 +503,7 @@ static bool bind_apply(struct simba__sql_params *params,
     add_number(params, (int64_t)(is_free ? record->token : mutex->owner.token));
     add_attempt(params, mutex->attempt);
     add_number(params, mutex->owner.is_broken);
-    add_number(params, mutex->queue_count > 0 || mutex->is_offered);
+    add_number(params, is_waited_for(record));
     add_waiter(params, record, mutex->is_offered ? &mutex->offered : NULL);
     add_number(params, mutex->is_offered ? mutex->offered_until_ms : 0);
     add_attempt(params, request->asked->attempt);

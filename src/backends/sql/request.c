@@ -58,7 +58,7 @@ void simba__sql_start(struct simba__sql_request *request)
         first = SIMBA__SQL_LIST;
     } else if (asked->kind == SIMBA_DOCTOR) {
         first = SIMBA__SQL_DOCTOR;
-    } else if (request->is_slow) {
+    } else if (request->is_slow || self->is_shared[mark]) {
         first = SIMBA__SQL_LOAD;
     } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token &&
                asked->token_above == 0) {
@@ -177,6 +177,12 @@ static void fill_reply(struct simba__sql_request *request)
     simba_waiter waiter;
 
     simba__mutex_read(&request->record.mutex, now_ms, &asked->reply);
+    if (request->record.is_jvm_seen && asked->reply.mine &&
+        asked->kind <= SIMBA_RENEW) { /* what was asked for, it can rely on */
+        asked->reply.owner.ttl_at_ms = now_ms + asked->ttl_ms;
+        asked->reply.owner.transition_at_ms =
+            now_ms + asked->ttl_ms + asked->transition_ms;
+    }
     while (asked->want_queue && asked->kind == SIMBA_READ &&
            simba__mutex_next_waiter(&walk, &waiter)) {
         simba_request_add_waiter(asked, &waiter);
@@ -213,6 +219,24 @@ static void find_dead_owner(struct simba__sql_request *request)
     }
 }
 
+/* The mutex becomes free and is left to JVM contenders for a while: the first
+ * two of ours must know until when. */
+static void tell_of_room(struct simba__sql_request *request)
+{
+    const struct simba__sql_record *record = &request->record;
+    const struct simba__mutex_record *mutex = &record->mutex;
+
+    for (size_t i = 0;
+         i < mutex->queue_count && mutex->is_offered &&
+         simba__sql_is_jvm(&mutex->offered) && request->change.wake_count < 2;
+         i++) {
+        if (mutex->queue[i].lapses_ms >= record->now_us / 1000 &&
+            is_connected(request, mutex->queue[i].connection)) {
+            wake_later(request, &mutex->queue[i]);
+        }
+    }
+}
+
 static void decide(struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
@@ -228,8 +252,16 @@ static void decide(struct simba__sql_request *request)
     record->peers[0].can_notify = self->notify == SIMBA__SQL_NOTIFY_READY;
     request->change.wake_count = 0;
     find_dead_owner(request);
-    if (!simba__mutex_serve(mutex, &host, &given, &asked->reply) ||
-        !simba__sql_change_find(&request->change, record, asked)) {
+    simba__sql_jvm_look(request);
+    if (!simba__mutex_serve(mutex, &host, &given, &asked->reply)) {
+        simba__sql_end(request, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    simba__sql_jvm_align(request);
+    if (asked->kind == SIMBA_RELEASE) {
+        tell_of_room(request);
+    }
+    if (!simba__sql_change_find(&request->change, record, asked)) {
         simba__sql_end(request, SIMBA_ENOMEM, NULL);
         return;
     }
@@ -246,6 +278,7 @@ static void decide(struct simba__sql_request *request)
         self->has_queue[mark_of(request)] = record->was.queue_count > 0;
     }
     self->is_loud[mark_of(request)] = !record->is_quiet;
+    self->is_shared[mark_of(request)] = record->is_jvm_seen;
     if (asked->reply.is_queued &&
         (self->notify == SIMBA__SQL_NOTIFY_NONE ||
          self->notify == SIMBA__SQL_NOTIFY_STARTING)) {

@@ -388,6 +388,7 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->retry_timer.fire = simba__sql_reconnect;
     self->notify_timer.fire = simba__sql_notify_retry;
     self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
+    memset(self->is_shared, self->is_jvm_expected, sizeof self->is_shared);
     simba__sql_name_process(self);
     *out = &self->base;
     return SIMBA_OK;

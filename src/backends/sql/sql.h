@@ -170,6 +170,10 @@ struct simba__sql_record {
     bool is_waiting;          /* the mark that somebody may be in the queue */
     int64_t tombs_until_ms;   /* of all attempts */
     int64_t account;          /* whose tenure it is, if that matters */
+    struct simba__waiter jvm; /* jvm.c: it is known until that lapses */
+    bool has_jvm;             /* it was in the queue */
+    bool is_jvm_noted;        /* and is to be, anew */
+    bool is_jvm_seen;
     struct simba__sql_peer *peers;
     size_t peer_count, peer_room;
 };
@@ -378,6 +382,10 @@ struct simba__sql {
     bool has_queue[SIMBA__SQL_MARKS];
     /* Likewise, that were not quiet when we last heard of them. */
     bool is_loud[SIMBA__SQL_MARKS];
+    /* Likewise, that JVM contenders were seen at. */
+    bool is_shared[SIMBA__SQL_MARKS];
+    bool is_jvm_possible; /* they know such servers */
+    bool is_jvm_expected; /* room is left for them, seen or not */
 
     struct simba__hash subscriptions; /* by mutex */
     size_t waiter_count;
@@ -614,6 +622,15 @@ void simba__sql_sight(struct simba__sql_sighting *seen,
 
 /** Is it over, whatever the server's clock says? */
 bool simba__sql_is_over(const struct simba__sql_sighting *seen);
+
+/* --- jvm.c --------------------------------------------------------------- */
+
+/** Is this row of the queue, or this offer, not one of ours? */
+bool simba__sql_is_jvm(const struct simba__waiter *waiter);
+/** Loaded, and not decided yet: are there any, and is it time to leave room? */
+void simba__sql_jvm_look(struct simba__sql_request *request);
+/** Decided: a lease that was given ends when they ask. */
+void simba__sql_jvm_align(struct simba__sql_request *request);
 
 /* --- heartbeat.c --------------------------------------------------------- */
 

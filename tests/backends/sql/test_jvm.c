@@ -1,0 +1,191 @@
+/* Sharing mutexes with contenders of Simba on the JVM, whose part a test plays,
+ * statement by statement: they only poll, at the end of the lease that they saw
+ * and up to a second later, and know of no queue. */
+#define _GNU_SOURCE
+#define TTL         700
+#define LEASE       1000
+#define WAITER_MS   4000
+#define PATIENCE_MS 20000
+#define ANSWER_MS   PATIENCE_MS
+#include "driver.h"
+
+/* Of leases of a second. */
+enum { STEP_MS = 2100, EARLY_MS = 200, LATE_MS = 1100 };
+
+#define NOW "cast(unix_timestamp(current_timestamp(3)) * 1000 as unsigned)"
+
+/* As 3.0.2 to 3.1.3 send it; 3.3 counts tokens, too. */
+static bool jvm_acquire(int lease_ms)
+{
+    server_sql(
+        "update simba_mutex set acquired_at=" NOW ", ttl_at=(" NOW
+        " + %d), transition_at=(" NOW " + %d), owner_id='java', "
+        "version=version + 1 where mutex like 'm/%%%d' and "
+        "((transition_at < (unix_timestamp(current_timestamp(3)) * 1000))"
+        " or (owner_id = 'java' and transition_at > "
+        "(unix_timestamp(current_timestamp(3)) * 1000)))",
+        lease_ms, lease_ms, (int)getpid());
+    return server_sql("select count(*) from simba_mutex where owner_id = 'java'"
+                      " and transition_at >= " NOW) == 1;
+}
+
+static void jvm_release(void)
+{
+    server_sql("update simba_mutex set acquired_at=0, ttl_at=0, "
+               "transition_at=0, owner_id='', version=version + 1 "
+               "where owner_id = 'java'");
+}
+
+static int64_t server_ms(void)
+{
+    return server_sql("select " NOW);
+}
+
+static int64_t lease_end_ms(void)
+{
+    return server_sql("select transition_at from simba_mutex "
+                      "where owner_id <> ''");
+}
+
+/* How far the server's clock is beyond the last step of the grid. */
+static int64_t since_step_ms(void)
+{
+    return server_ms() % STEP_MS;
+}
+
+static void await_step_and(int64_t after_ms)
+{
+    while (since_step_ms() < after_ms || since_step_ms() > after_ms + 200) {
+        nap_ms(5);
+    }
+}
+
+static int set_up_alone(void **state)
+{
+    int status = set_up(state);
+    struct who a = person(&first, "a");
+
+    look(&a);
+    server_try("DELETE FROM simba_mutex");
+    server_try("DELETE FROM simba_tenure");
+    server_try("DELETE FROM simba_line");
+    return status;
+}
+
+#undef SQL_TEST
+#define SQL_TEST(test) TEST_AROUND(test, set_up_alone, tear_down)
+
+/* One of them had it, then `a`, and `b` waits. */
+static void begin(struct who *a, struct who *b)
+{
+    *a = person(&first, "a");
+    *b = person(&second, "b");
+    ask(a);
+    release(a);
+    assert_true(jvm_acquire(LEASE));
+    *a = person(&first, "a");
+    ask(a);
+    expect_queued(true);
+    jvm_release();
+    ask(a); /* after one of them, one of ours at once */
+    assert_true(got.mine);
+    /* Who owns it may rely on what it asked for, no more. */
+    expect_mine(a);
+    ask(b);
+    expect_queued(true);
+}
+
+static int64_t count_notes(void)
+{
+    return server_sql("SELECT count(*) FROM simba_line WHERE id = '@'");
+}
+
+static int64_t count_quiet(void)
+{
+    return server_sql("SELECT count(*) FROM simba_mutex "
+                      "WHERE owner_id = '' AND quiet = version");
+}
+
+/* It asks again in a known second, whenever it has asked before; and then finds
+ * the mutex free. */
+SQL_TEST(test_sql_jvm__one_that_polls_finds_it_free)
+{
+    struct who a, b, c = person(&third, "c");
+
+    begin(&a, &b);
+    assert_int_equal(lease_end_ms() % STEP_MS, 0);
+    assert_in_range(lease_end_ms() - got.store_ms, LEASE, LEASE + STEP_MS);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(lease_end_ms() % STEP_MS, 0);
+    await_step_and(LATE_MS + 50);
+    renew(&a);
+    expect_mine(&a);
+    await_step_and(10);
+    handle_woken(&second, mutex, 0);
+    release(&a);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    ask(&b); /* and knows when to ask again */
+    assert_false(got.mine);
+    assert_in_range(got.wait_ms, 1, LATE_MS);
+    ask(&c);
+    expect_queued(false);
+    assert_true(jvm_acquire(LEASE));
+    jvm_release();
+    ask(&b);
+    expect_mine(&b);
+    assert_int_equal(lease_end_ms() % STEP_MS, 0);
+    /* If none of them comes, that costs a second. */
+    release(&b);
+    ask(&c);
+    assert_false(got.mine);
+    await((handle_woken(&third, mutex, 0), ask(&c), got.mine));
+    assert_true(since_step_ms() >= LATE_MS);
+    release(&c);
+}
+
+/* Nobody but ours: nothing is written that was not before. Nor ten leases after
+ * one was seen. */
+SQL_TEST(test_sql_jvm__none_costs_nothing)
+{
+    struct who a = person(&first, "a"), b;
+
+    ask(&a);
+    expect_mine(&a);
+    assert_int_equal(lease_end_ms(), got.owner.transition_at_ms);
+    release(&a);
+    assert_int_equal(count_notes(), 0);
+    assert_int_equal(count_quiet(), 1);
+    begin(&a, &b);
+    assert_int_equal(count_notes(), 1);
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    leave(&b);
+    release(&a);
+    assert_int_equal(count_quiet(), 0);
+    server_sql("UPDATE simba_line SET lapses_at = 1 WHERE id = '@'");
+    server_sql("UPDATE simba_tenure SET called_until = 1");
+    for (int i = 0; i < 2; i++) { /* the first still finds the row */
+        a = person(&first, "a");
+        ask(&a);
+        expect_mine(&a);
+        release(&a);
+    }
+    assert_int_equal(count_notes(), 0);
+    assert_int_equal(count_quiet(), 1);
+}
+
+/* Also while none was seen. */
+SQL_TEST(test_sql_jvm__expected_by_the_url)
+{
+    struct who a = person(&first, "a");
+    const char *given = getenv("SIMBA_SERVER_URL");
+    char url[256];
+
+    handle_close(&first);
+    snprintf(url, sizeof url, "%s%cjvm=fair", given,
+             strchr(given, '?') == NULL ? '?' : '&');
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
+    ask(&a);
+    assert_int_equal(count_notes(), 1);
+    leave(&a);
+}
