@@ -91,9 +91,9 @@ CREATE TABLE IF NOT EXISTS simba_broken (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin
 
 -- name: upgrade
--- Bring a simba_mutex that another implementation has made to what we would
--- have made: tokens of its own, filled from the versions, which served as
--- tokens until now; room for all names and ids, compared byte for byte; what
+-- Bring a simba_mutex that Simba on the JVM has made to what we would have made,
+-- by four columns more, and before 3.3 a fifth: tokens of its own, filled from
+-- the versions, which served as tokens until now; room for all names and ids, compared byte for byte; what
 -- lets one row do for a quiet mutex. To tables that an older version has made it
 -- adds what they lack. Those who use them go on working.
 --
