@@ -83,6 +83,23 @@ void simba_session_mutex_tidy(simba_session_store *self,
     }
 }
 
+void simba_session_subscription(simba_backend *base,
+                                const char *name,
+                                enum simba_subscription subscription)
+{
+    simba_session_store *self = (simba_session_store *)base;
+    simba_session_mutex *mutex = simba_session_mutex_get(self, name, true);
+    bool was_observed = mutex != NULL && mutex->is_observed;
+
+    if (mutex != NULL) {
+        mutex->is_observed = subscription == SIMBA_SUBSCRIBE_OBSERVE;
+        if (mutex->is_observed != was_observed && self->ops->observe != NULL) {
+            self->ops->observe(mutex);
+        }
+        simba_session_mutex_tidy(self, mutex);
+    }
+}
+
 /* --- entries ------------------------------------------------------------- */
 
 simba_entry *simba__session_find(const simba_session_mutex *mutex,

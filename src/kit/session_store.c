@@ -123,7 +123,7 @@ static void has_left(simba_entry *entry, int status, const simba_error *error)
     simba_session_mutex *mutex = entry->mutex;
 
     entry->state = SIMBA_KEY_ABSENT;
-    entry->was_granted = false;
+    entry->was_granted = entry->is_doubted = false;
     mutex->holds++;
     if (entry->acquire != NULL) {
         refuse(entry, entry->wait_ms);
@@ -273,13 +273,20 @@ static void go(simba_entry *entry)
     }
 }
 
+/* There is no key now; what was not answered may yet put one. */
+static void set_absent(simba_entry *entry)
+{
+    entry->state = entry->is_doubted ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
+}
+
 /* What follows from a put or a look that was answered. */
 static void take_standing(simba_entry *entry, enum simba_standing standing)
 {
-    bool is_present =
-        standing == SIMBA_STANDS_FIRST || standing == SIMBA_STANDS_BEHIND;
-
-    entry->state = is_present ? SIMBA_KEY_PRESENT : SIMBA_KEY_ABSENT;
+    set_absent(entry);
+    if (standing == SIMBA_STANDS_FIRST || standing == SIMBA_STANDS_BEHIND) {
+        entry->state = SIMBA_KEY_PRESENT;
+    }
+    entry->was_granted &= standing == SIMBA_STANDS_FIRST;
     if (entry->is_leaving) {
         go(entry);
         return;
@@ -321,6 +328,7 @@ static void take_failure(simba_entry *entry,
                          const simba_error *error)
 {
     if (status == SIMBA_EUNKNOWN) {
+        entry->is_doubted = true;
         if (step == SIMBA_STEP_PUT && entry->state == SIMBA_KEY_ABSENT) {
             entry->state = SIMBA_KEY_DOUBTFUL;
         }
@@ -458,10 +466,7 @@ static void refuse_renewal(simba_entry *entry)
     assert(request != NULL);
     entry->renewal = NULL;
     entry->was_granted = false;
-    if (entry->acquire == NULL && entry->release == NULL &&
-        entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT) {
-        simba__session_forget(entry);
-    }
+    tidy(entry);
     simba_request_done(request, SIMBA_OK, NULL);
 }
 
@@ -479,7 +484,7 @@ void simba_entry_renewed(simba_entry *entry,
     } else if (status != SIMBA_OK) {
         simba__deadline_complete(&entry->renewal, status, error);
     } else if (!is_mine) {
-        entry->state = SIMBA_KEY_ABSENT;
+        set_absent(entry);
         refuse_renewal(entry);
     } else {
         lease_ms =
@@ -691,23 +696,6 @@ void simba_session_submit(simba_backend *base, simba_request *request)
     }
 }
 
-void simba_session_subscription(simba_backend *base,
-                                const char *name,
-                                enum simba_subscription subscription)
-{
-    simba_session_store *self = (simba_session_store *)base;
-    simba_session_mutex *mutex = simba_session_mutex_get(self, name, true);
-    bool was_observed = mutex != NULL && mutex->is_observed;
-
-    if (mutex != NULL) {
-        mutex->is_observed = subscription == SIMBA_SUBSCRIBE_OBSERVE;
-        if (mutex->is_observed != was_observed && self->ops->observe != NULL) {
-            self->ops->observe(mutex);
-        }
-        simba_session_mutex_tidy(self, mutex);
-    }
-}
-
 /* --- the session --------------------------------------------------------- */
 
 void simba_session_ready(simba_session_store *self)
@@ -745,6 +733,7 @@ static void lose(simba_entry *entry)
     entry->step = SIMBA_STEP_NONE;
     entry->state = is_lasting ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
     entry->confirmed_ms = 0;
+    entry->is_doubted = false; /* what comes late finds the session over */
     if (entry->renewal != NULL) {
         refuse_renewal(entry);
     } else {

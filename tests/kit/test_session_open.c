@@ -21,6 +21,7 @@ struct one_store {
 };
 
 static struct one_store *opened;
+static atomic_bool is_unsendable; /* what removes */
 
 static void step_failed(simba_exchange *e, int status, const simba_error *error)
 {
@@ -55,7 +56,14 @@ static void look(simba_entry *entry)
 
 static void remove_key(simba_entry *entry)
 {
-    send_step(entry, "remove");
+    simba_error error;
+
+    if (is_unsendable) {
+        simba_error_set(&error, SIMBA_EUNAVAIL, 0, "not sent");
+        simba_entry_done(entry, SIMBA_EUNAVAIL, &error, SIMBA_STANDS_NOWHERE);
+    } else {
+        send_step(entry, "remove");
+    }
 }
 
 static void renewal_failed(simba_exchange *e,
@@ -85,12 +93,13 @@ static void ping(simba_session_store *store)
     opened->pings++;
 }
 
-/* "first" answers a step. */
+/* "first", "behind", "nowhere" or "vanished" answers a step. */
 static size_t take_word(void *store,
                         simba_connection *connection,
                         const char *bytes,
                         size_t size)
 {
+    static const char words[] = "fbnv"; /* in the order of the standings */
     simba_exchange *e = NULL;
     struct one_entry *entry;
 
@@ -104,8 +113,11 @@ static size_t take_word(void *store,
         entry = (struct one_entry *)((char *)e -
                                      offsetof(struct one_entry, exchange));
         entry->base.token = 7;
+        entry->base.position = 3;
         entry->base.owner = simba_session_owner("me", 7, 1);
-        simba_entry_done(&entry->base, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
+        simba_entry_done(
+            &entry->base, SIMBA_OK, NULL,
+            (enum simba_standing)(strchr(words, bytes[0]) - words));
     }
     return (size_t)((const char *)memchr(bytes, '\n', size) + 1 - bytes);
 }
@@ -187,6 +199,7 @@ static void ask_for(simba_request *request, enum simba_request_kind kind)
     request->mutex = "m";
     request->id = "me";
     request->attempt = (simba_attempt){1, 2};
+    request->join = true;
     request->ttl_ms = 60000;
     request->transition_ms = 1;
     request->deadline_ms = now_ms() + PATIENCE_MS;
@@ -209,6 +222,13 @@ static simba_loop *open_at(int *listener, int *fd)
     *fd = admit(*listener);
     answered = 0;
     return loop;
+}
+
+static void close_at(simba_loop *loop, int listener, int fd)
+{
+    close_store(loop);
+    expect_hang_up(fd);
+    close(listener);
 }
 
 TEST(test_session_open__refuses_a_url_without_hosts)
@@ -264,7 +284,76 @@ TEST(test_session_open__lost_session_cancels_what_is_under_way)
     assert_true(last_status == SIMBA_OK && !renewal.reply.mine);
     say(fd, "first\n");
     nap_ms(20);
-    close_store(loop);
-    expect_hang_up(fd);
-    close(listener);
+    close_at(loop, listener, fd);
+}
+
+/* S8: what was not answered may come late, also when the attempt was refused
+ * since. */
+TEST(test_session_store__refusal_does_not_end_a_doubt)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request acquire, release;
+
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    close(fd);
+    await(answered == 1);
+    assert_int_equal(last_status, SIMBA_EUNKNOWN);
+    fd = admit(listener);
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    say(fd, "nowhere\n");
+    await(answered == 2);
+    assert_true(last_status == SIMBA_OK && !acquire.reply.mine);
+    ask_for(&release, SIMBA_RELEASE);
+    expect(fd, "remove\n");
+    say(fd, "nowhere\n");
+    await(answered == 3);
+    close_at(loop, listener, fd);
+}
+
+/* Its tenure is over then, and who waits anew can leave the queue. */
+TEST(test_session_store__vanished_tenure_waits_as_others_do)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request acquire, leave;
+
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    say(fd, "first\n");
+    await(answered == 1);
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "look\n");
+    say(fd, "vanished\n");
+    expect(fd, "put\n");
+    say(fd, "behind\n");
+    await(answered == 2);
+    assert_true(acquire.reply.is_queued);
+    ask_for(&leave, SIMBA_LEAVE);
+    expect(fd, "remove\n");
+    say(fd, "nowhere\n");
+    await(answered == 3);
+    close_at(loop, listener, fd);
+}
+
+TEST(test_session_store__removal_that_was_not_sent_is_sent_again)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request acquire, release;
+
+    ask_for(&acquire, SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    say(fd, "first\n");
+    await(answered == 1);
+    is_unsendable = true;
+    ask_for(&release, SIMBA_RELEASE);
+    await(answered == 2);
+    assert_int_equal(last_status, SIMBA_EUNAVAIL);
+    is_unsendable = false;
+    expect(fd, "remove\n");
+    say(fd, "nowhere\n");
+    close_at(loop, listener, fd);
 }

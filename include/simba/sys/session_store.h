@@ -112,6 +112,7 @@ struct simba_entry {
     /* The rest is this file's own; authors may read. */
     bool is_leaving;  /**< to be removed, whatever it takes */
     bool was_granted; /**< the tenure was told */
+    bool is_doubted;  /**< a step was not answered, and may come late */
     bool is_renewal_queued;
     int rounds; /**< steps of this acquire */
     int references;

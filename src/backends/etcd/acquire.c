@@ -91,7 +91,7 @@ static void clear_watches(entry_t *e)
 static void clear_waiter(entry_t *e)
 {
     clear_watches(e);
-    e->txn.number = e->is_doubted ? e->txn.number : 0;
+    e->txn.number = e->base.is_doubted ? e->txn.number : 0;
     e->txn.create = e->before_create = e->ahead = e->free_ms = 0;
     e->txn.before[0] = '\0';
     e->has_order = e->is_second = e->base.is_head = false;
@@ -129,7 +129,6 @@ static void fail(entry_t *e, const simba_error *error)
                        : e->base.state != SIMBA_KEY_PRESENT &&
                              (e->txn.number != 0 || is_mine(e, &e->owner));
 
-    e->is_doubted |= why.code == SIMBA_EUNKNOWN;
     why.code = is_left ? SIMBA_EUNKNOWN : why.code;
     simba_entry_done(&e->base, why.code, &why, SIMBA_STANDS_NOWHERE);
 }
@@ -456,7 +455,7 @@ static enum action decide(const entry_t *e)
     if (e->is_undone) {
         return REFUSE;
     }
-    if (is_mine(e, &e->owner) && !e->owner.is_broken) {
+    if (is_mine(e, &e->owner) && !e->owner.is_broken && e->owner.token != 0) {
         return REFRESH;
     }
     if (e->is_vanished || (e->is_full && !is_queued)) {
@@ -596,8 +595,9 @@ static void write_remove(entry_t *e)
 {
     bool is_free = e->is_owner;
     bool is_entombed =
-        !e->is_full && (e->is_doubted || (e->base.release != NULL &&
-                                          e->base.release->tombstone_ms > 0));
+        !e->is_full &&
+        (e->base.is_doubted ||
+         (e->base.release != NULL && e->base.release->tombstone_ms > 0));
 
     e->owner.is_there = false;
     if (is_free) {
@@ -782,7 +782,7 @@ void simba__etcd_entry_remove(simba_entry *entry)
     entry_t *e = begin_step(entry);
 
     clear_watches(e);
-    e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !e->is_doubted;
+    e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !entry->is_doubted;
     go_on(e, REMOVE);
 }
 
@@ -791,7 +791,7 @@ void simba__etcd_entry_forget(simba_entry *entry)
     entry_t *e = (entry_t *)entry;
     bool was_open = e->txn.rpc.grpc != NULL;
 
-    e->is_doubted = false; /* what comes late finds the session over */
+    entry->is_doubted = false; /* what comes late finds the session over */
     clear_waiter(e);
     simba__rpc_fini(&e->txn.rpc);
     if (was_open) {

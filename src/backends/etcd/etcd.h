@@ -211,7 +211,6 @@ struct simba__etcd_entry {
     int sent;             /* which it is */
     int64_t sent_ms;      /* when it was sent */
     int rounds, refusals; /* of this step: transactions, and grants in vain */
-    bool is_doubted;      /* one was not answered, and may come late */
 
     /* As seen in this step. */
     bool is_full; /* the servers have no space */

@@ -83,7 +83,7 @@ static struct {
     void (*done)(simba__rpc *rpc, int status, const simba_error *error);
     simba_timer timer;
     char message[65536]; /* that was not sent yet */
-    size_t length;
+    _Atomic size_t length;
     simba__rpc late;
 } wire;
 

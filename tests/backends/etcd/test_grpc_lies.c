@@ -362,6 +362,31 @@ LIE_TEST(test_grpc__what_is_no_http_2_is_refused)
     assert_int_equal(client.readies, 0);
 }
 
+/* What a server said of one request is not what became of another. */
+LIE_TEST(test_grpc__status_of_one_request_is_not_of_another)
+{
+    struct simba__text out = {0};
+    struct ask other;
+    int32_t id = start();
+
+    begin(&other, TXN);
+    other.rpc.exchange.deadline_ms = now_ms() + 200;
+    inside(&client, simba__rpc_submit(&client.grpc, &other.rpc));
+    assert_true(await_request(false) > id);
+    add_headers(&out, 0, id, OK_HEADERS);
+    add_headers(&out, END_STREAM, id,
+                "grpc-status|8|grpc-message|etcdserver: too many requests");
+    tell(&out);
+    finish(&client, &other);
+    assert_int_equal(other.status, SIMBA_EUNKNOWN);
+    assert_int_equal(other.error.native, 0);
+    accept_client();
+    greet_client();
+    add_good_answer(&out, await_request(true));
+    tell(&out);
+    expect(SIMBA_OK, "");
+}
+
 /* --- anything ------------------------------------------------------------ */
 
 static void submit_again(simba__rpc *rpc, int status, const simba_error *error)

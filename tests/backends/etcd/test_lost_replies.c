@@ -111,6 +111,49 @@ STORIES(test_etcd__goes_on_when_a_transaction_is_latest, LATEST)
 STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_done, FULL)
 STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_not, REFUSED)
 
+/* S8: the handle lives on, and would keep the mutex for nobody. */
+TEST_AROUND(test_etcd__a_try_that_was_refused_is_not_granted_late,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request request = asking(&b);
+
+    ask(&a);
+    assert_true(got.mine);
+    request.join = false;
+    expect_fault(LATEST, 1);
+    assert_int_equal(try_run(&b, request), SIMBA_EUNKNOWN);
+    try(&b);
+    assert_false(got.mine);
+    run(&b, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
+    release(&a);
+    let_late_arrive();
+    run(&b, (simba_request){.kind = SIMBA_READ});
+    assert_string_equal(got.owner.id, "");
+}
+
+/* The keys of "a/q" would be in a queue of "a". */
+TEST(test_etcd__a_namespace_has_no_slash)
+{
+    static const char *const refused[] = {"//h/a/b", "//h/a//b", "//h/a%2fb"};
+    static const char *const taken[] = {"//h", "//h/", "//h/a", "//h/a/"};
+    simba__etcd_settings settings;
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(simba__etcd_settings_init(&settings, refused[i], &why),
+                         SIMBA_EINVAL);
+        assert_non_null(strstr(why.message, "no slash"));
+        simba__etcd_settings_fini(&settings);
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        assert_int_equal(simba__etcd_settings_init(&settings, taken[i], &why),
+                         SIMBA_OK);
+        assert_string_equal(settings.prefix, i < 2 ? "simba/" : "a/");
+        simba__etcd_settings_fini(&settings);
+    }
+}
+
 /* S5, break: no renewal is accepted any more, in whatever words. */
 TEST_AROUND(test_etcd__a_broken_tenure_is_not_acquired_again,
             open_handles,

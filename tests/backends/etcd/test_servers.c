@@ -135,6 +135,30 @@ TEST_AROUND(test_etcd__those_who_only_try_count_together,
     assert_true(tries > 3);
 }
 
+/* --- what others write --------------------------------------------------- */
+
+/* Whoever wrote that: nobody owns without a token. */
+TEST_AROUND(test_etcd__an_owner_without_a_token_is_not_believed,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a");
+    char *command;
+
+    assert_true(asprintf(&command,
+                         "etcdctl put simba/o/%s '%016llx%016llx "
+                         "0000000000000000 1 100 0 0 a'",
+                         mutex, (unsigned long long)a.attempt.high,
+                         (unsigned long long)a.attempt.low) > 0);
+    sh(command);
+    free(command);
+    ask(&a);
+    assert_false(got.mine);
+    await_mine(&a);
+    assert_true(a.token != 0);
+    release(&a);
+}
+
 /* --- a wire that is cut -------------------------------------------------- */
 
 /* What happened meanwhile is not known any more: they look, and go on. */
