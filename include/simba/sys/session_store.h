@@ -406,7 +406,8 @@ SIMBA_API void simba_sighting_write(const simba_sighting *sighting,
 SIMBA_API bool simba_sighting_read(simba_sighting *sighting,
                                    const char *text,
                                    size_t length);
-/** What names the boot clock of this machine, or of this namespace. */
+/** What names the boot clock of this machine, or of this namespace; "": that
+ * cannot be told, and nothing should be kept by it. */
 SIMBA_API void simba_clock_id(char id[SIMBA_CLOCK_ID]);
 
 SIMBA_END_DECLS

@@ -476,7 +476,12 @@ static enum action decide(const entry_t *e)
     if (e->base.acquire != NULL && e->base.acquire->join) {
         return JOIN;
     }
-    return !e->has_looked ? LOOK : e->is_sighted && !e->is_kept ? KEEP : REFUSE;
+    if (!e->has_looked) {
+        return LOOK;
+    }
+    return e->is_sighted && !e->is_kept && store_of(e)->clock_id[0] != '\0'
+               ? KEEP
+               : REFUSE;
 }
 
 /* --- transactions -------------------------------------------------------- */
@@ -595,7 +600,7 @@ static void write_remove(entry_t *e)
 {
     bool is_free = e->is_owner;
     bool is_entombed =
-        !e->is_full &&
+        !e->is_full && !store_of(e)->is_closing &&
         (e->base.is_doubted ||
          (e->base.release != NULL && e->base.release->tombstone_ms > 0));
 
@@ -643,11 +648,13 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 {
     entry_t *e = container_of(txn, entry_t, txn);
     enum action sent = (enum action)e->sent;
+    int native = status == SIMBA_OK ? 0 : error->native;
 
-    if (status != SIMBA_OK && error->native == NOT_FOUND) {
+    if (native == NOT_FOUND && !store_of(e)->is_closing) {
         simba__etcd_session_end(store_of(e), "its lease is not found");
-    } else if (status != SIMBA_OK && error->native == NO_SPACE && !e->is_full) {
-        e->is_full = true;
+    } else if ((native == NO_SPACE && !e->is_full) ||
+               (native == NOT_FOUND && sent == REMOVE)) {
+        e->is_full |= native == NO_SPACE;
         go_on(e, sent == REMOVE ? sent : LOOK);
     } else if (status != SIMBA_OK) {
         fail(e, error);

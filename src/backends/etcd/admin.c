@@ -15,6 +15,17 @@ struct admin {
     simba_request *request;
     void (*taken)(struct admin *admin);
     bool has_written; /* a break that may have taken effect */
+    /* A list, as far as it has come. */
+    struct listed *listed;
+    size_t count;
+    char from[SIMBA__ETCD_KEY_SIZE];
+};
+
+/* A mutex that is listed. */
+struct listed {
+    char name[SIMBA_MUTEX_MAX_BYTES * 3 + 1];
+    simba_owner owner;
+    int waiting;
 };
 
 /* What only read has no outcome to be in doubt about. */
@@ -29,6 +40,7 @@ static void finish(struct admin *admin, int status, const simba_error *error)
     why.code = status == SIMBA_EUNKNOWN && !admin->has_written ? SIMBA_EUNAVAIL
                                                                : status;
     simba__rpc_fini(&admin->txn.rpc);
+    free(admin->listed);
     free(admin);
     simba_request_done(request, why.code, error == NULL ? NULL : &why);
 }
@@ -98,13 +110,6 @@ static void start_read(struct admin *admin)
 
 /* --- list ---------------------------------------------------------------- */
 
-/* A mutex that is listed. */
-struct listed {
-    char name[SIMBA_MUTEX_MAX_BYTES * 3 + 1];
-    simba_owner owner;
-    int waiting;
-};
-
 /* The mutex of a key behind `skip` bytes, up to the next slash. */
 static bool read_name(const simba__etcd_kv *kv, size_t skip, struct listed *to)
 {
@@ -129,31 +134,14 @@ static int by_name(const void *a, const void *b)
 }
 
 /* One for each owner and each waiter; those of one name become one. */
-static void take_list(struct admin *admin)
+static void tell_list(struct admin *admin)
 {
-    const simba__etcd_got *got = admin->txn.got; /* owners, waiters */
-    size_t skip = strlen(admin->txn.self->settings.prefix) + 2, count = 0;
-    struct listed *all = calloc(got[0].here + got[1].here + 1, sizeof *all);
-    simba__etcd_kv kv;
+    struct listed *all = admin->listed;
 
-    for (int i = 0; all != NULL && i < 2; i++) {
-        simba__pb_bytes rest = got[i].all;
-
-        while (simba__etcd_next_kv(&rest, &kv)) {
-            simba__etcd_owner owner = simba__etcd_owner_read(&kv);
-
-            all[count].waiting = i;
-            all[count].owner =
-                i == 0 ? simba__etcd_owner_told(&owner) : simba_owner_none();
-            count += read_name(&kv, skip, &all[count]);
-        }
-    }
-    if (count > 0) {
-        qsort(all, count, sizeof *all, by_name);
-    }
-    for (size_t i = 0, next; i < count; i = next) {
-        for (next = i + 1; next < count && by_name(&all[next], &all[i]) == 0;
-             next++) {
+    qsort(all, admin->count, sizeof *all, by_name);
+    for (size_t i = 0, next; i < admin->count; i = next) {
+        for (next = i + 1;
+             next < admin->count && by_name(&all[next], &all[i]) == 0; next++) {
             all[i].waiting += all[next].waiting;
             if (all[next].owner.id[0] != '\0') {
                 all[i].owner = all[next].owner;
@@ -162,8 +150,45 @@ static void take_list(struct admin *admin)
         simba_request_add_mutex(admin->request, all[i].name, &all[i].owner,
                                 all[i].waiting);
     }
-    finish(admin, all == NULL ? SIMBA_ENOMEM : SIMBA_OK, NULL);
-    free(all);
+    finish(admin, SIMBA_OK, NULL);
+}
+
+/* A page of owners, or after them of waiters. */
+static void take_list(struct admin *admin)
+{
+    const simba__etcd_got *got = admin->txn.got;
+    bool is_waiters = admin->txn.asked[0][0] == 'W';
+    size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
+    struct listed *all =
+        realloc(admin->listed, (admin->count + got->here + 1) * sizeof *all);
+    simba__pb_bytes rest = got->all;
+    simba__etcd_kv kv = {0};
+
+    if (all == NULL) {
+        finish(admin, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    admin->listed = all;
+    while (simba__etcd_next_kv(&rest, &kv)) {
+        struct listed *to = &all[admin->count];
+        simba__etcd_owner owner = simba__etcd_owner_read(&kv);
+
+        to->waiting = is_waiters;
+        to->owner =
+            is_waiters ? simba_owner_none() : simba__etcd_owner_told(&owner);
+        admin->count += read_name(&kv, skip, to);
+    }
+    admin->txn.from = NULL;
+    if (got->count > (int64_t)got->here && kv.key.length > 0) {
+        snprintf(admin->from, sizeof admin->from, "%.*s\1", /* behind it */
+                 (int)kv.key.length, kv.key.at);
+        admin->txn.from = admin->from;
+        get(admin, is_waiters ? "W" : "O", take_list);
+    } else if (!is_waiters) {
+        get(admin, "W", take_list);
+    } else {
+        tell_list(admin);
+    }
 }
 
 /* --- break --------------------------------------------------------------- */
@@ -361,7 +386,7 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
     admin->request = request;
     switch (request->kind) {
     case SIMBA_LIST:
-        get(admin, "OW", take_list);
+        get(admin, "O", take_list);
         break;
     case SIMBA_BREAK:
         get(admin, "o", take_owner);

@@ -22,6 +22,12 @@ enum {
 /* A lease of etcd, which clears away what a dead process leaves, and a key that
  * is written with every renewal. */
 
+static void keep_alive_later(simba__etcd *self)
+{
+    simba_timer_set(self->base.base.loop, &self->keeping,
+                    simba_loop_now_ms() + self->ttl_s * 1000 / 3);
+}
+
 static void keep_alive(simba_timer *timer)
 {
     simba__etcd *self = container_of(timer, simba__etcd, keeping);
@@ -30,54 +36,81 @@ static void keep_alive(simba_timer *timer)
         simba__pb_number(simba__rpc_begin(&self->keep_alive), 1, self->lease);
         (void)simba__rpc_send(&self->grpc, &self->keep_alive);
     }
-    simba_timer_set(self->base.base.loop, &self->keeping,
-                    simba_loop_now_ms() + self->ttl_s * 1000 / 3);
+    keep_alive_later(self);
 }
 
-static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
-{
-    simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
-    simba__pb_fields reply;
-
-    (void)error; /* the stream is opened again with the next that is sent */
-    if (status == SIMBA_OK) {
-        reply = simba__pb_read(rpc->reply);
-        if (reply.number[2] == self->lease && reply.number[3] <= 0) {
-            simba__etcd_session_end(self, "its lease has ended");
-        }
-    }
-}
-
-/* A call of the session, whose message was written. */
+/* A call of the session, whose message was written; by the deadline of a
+ * request, if somebody has asked for it. */
 static void session_call(simba__etcd *self,
                          const char *method,
-                         simba__rpc_done *done)
+                         simba__rpc_done *done,
+                         const simba_request *request)
 {
     simba__rpc *call = &self->session_call;
 
     call->method = method;
     call->done = done;
-    call->exchange.deadline_ms = simba_loop_now_ms() + CALL_MS;
+    call->exchange.deadline_ms =
+        request == NULL ? simba_loop_now_ms() + CALL_MS : request->deadline_ms;
     simba__rpc_submit(&self->grpc, call);
 }
 
-static void begin_session(simba__etcd *self);
+/* The heartbeat goes with its lease, and a quorum tells whether it is there. */
+static void on_looked(simba__rpc *rpc, int status, const simba_error *error)
+{
+    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
+    simba__pb_bytes all = rpc->reply;
+    simba__etcd_kv kv;
 
-/* It is tried again when the next request comes; those who wait are told. */
+    (void)error;
+    if (status == SIMBA_OK &&
+        (!simba__etcd_next_kv(&all, &kv) || kv.create != self->create)) {
+        simba__etcd_session_end(self, "its lease has ended");
+    }
+}
+
+/* LeaseKeepAliveResponse: 2 id, 3 ttl. A leader that lags may say that there is
+ * no lease which was granted just now. */
+static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
+{
+    simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
+    simba__pb_fields reply = {0};
+
+    (void)error; /* the stream is opened again with the next that is sent */
+    if (status == SIMBA_OK) {
+        reply = simba__pb_read(rpc->reply);
+    }
+    if (reply.number[2] == 0 || reply.number[2] != self->lease) {
+        /* of another session */
+    } else if (reply.number[3] > 0) {
+        simba__backoff_reset(&self->backoff);
+    } else if (self->create != 0 && self->session_call.grpc == NULL) {
+        simba__pb_text(simba__rpc_begin(&self->session_call), 1,
+                       simba__etcd_key(&self->renewal, 's'));
+        session_call(self, SIMBA__ETCD_METHOD("KV/Range"), on_looked, NULL);
+    }
+}
+
+static void begin_later(simba__etcd *self)
+{
+    self->lease = self->create = 0;
+    self->begin_ms = simba__backoff_until(&self->backoff);
+    simba_timer_set(self->base.base.loop, &self->beginning, self->begin_ms);
+}
+
+/* Those who wait are told. */
 static void fail_session(simba__etcd *self,
                          int status,
                          const simba_error *error)
 {
     self->is_granting = false;
-    self->lease = self->create = 0;
+    begin_later(self);
     if (error != NULL) {
         self->failure = *error;
     }
     if (status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG) {
         simba__log(&self->log, SIMBA_LOG_WARN, "%s", self->failure.message);
     }
-    simba_timer_set(self->base.base.loop, &self->beginning,
-                    simba__backoff_until(&self->backoff));
     self->has_failed = true;
     simba_session_failed(&self->base);
 }
@@ -93,9 +126,7 @@ static void on_beat_put(simba__rpc *rpc, int status, const simba_error *error)
     self->is_granting = false;
     self->create =
         simba__pb_read(simba__pb_read(rpc->reply).bytes[1]).number[3];
-    simba__backoff_reset(&self->backoff);
-    self->keeping.fire = keep_alive;
-    keep_alive(&self->keeping);
+    keep_alive_later(self);
     simba_session_ready(&self->base);
 }
 
@@ -120,15 +151,17 @@ static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
     simba__pb_text(put, 1, simba__etcd_key(&self->renewal, 's'));
     simba__pb_text(put, 2, "0");
     simba__pb_number(put, 3, self->lease);
-    session_call(self, SIMBA__ETCD_METHOD("KV/Put"), on_beat_put);
+    session_call(self, SIMBA__ETCD_METHOD("KV/Put"), on_beat_put, NULL);
 }
 
 static void begin_session(simba__etcd *self)
 {
-    if (!self->is_granting && self->lease == 0 && !self->is_closing) {
+    if (!self->is_granting && self->lease == 0 && !self->is_closing &&
+        simba_loop_now_ms() >= self->begin_ms) {
         self->is_granting = true;
         simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->ttl_s);
-        session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), on_granted);
+        session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), on_granted,
+                     NULL);
     }
 }
 
@@ -149,14 +182,14 @@ void simba__etcd_session_end(simba__etcd *self, const char *why)
         return;
     }
     simba__log(&self->log, SIMBA_LOG_WARN, "the session is over: %s", why);
-    self->lease = self->create = 0;
+    begin_later(self);
+    simba__rpc_fini(&self->session_call);
     simba__rpc_fini(&self->renewal.rpc);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
             simba__etcd_entry_forget(e);
         }
     }
-    begin_session(self);
     simba_session_lost(&self->base);
 }
 
@@ -347,18 +380,25 @@ static int connect(simba__etcd *self,
 
 /* --- the table ----------------------------------------------------------- */
 
-static void on_revoked(simba__rpc *rpc, int status, const simba_error *error)
+static void closed(simba__etcd *self)
 {
-    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
     simba_request *request = self->closing;
 
-    (void)status;
-    (void)error;
     self->closing = NULL;
-    simba_request_done(request, SIMBA_OK, NULL);
+    if (request != NULL) {
+        simba_request_done(request, SIMBA_OK, NULL);
+    }
 }
 
-/* Whoever waits behind us should not have to wait for the lease to run out. */
+static void on_revoked(simba__rpc *rpc,
+                       __attribute__((unused)) int status,
+                       __attribute__((unused)) const simba_error *error)
+{
+    closed(container_of(rpc, simba__etcd, session_call));
+}
+
+/* Whoever waits behind us should not have to wait for the lease to run out.
+ * What is under way goes on in this session, and finds it over. */
 static void close_session(simba_session_store *store, simba_request *request)
 {
     simba__etcd *self = SIMBA__ETCD(store);
@@ -369,10 +409,12 @@ static void close_session(simba_session_store *store, simba_request *request)
         simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
+    closed(self);
     self->closing = request;
+    simba__rpc_fini(&self->session_call);
     simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->lease);
-    self->lease = self->create = 0;
-    session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseRevoke"), on_revoked);
+    session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseRevoke"), on_revoked,
+                 request);
 }
 
 static const simba_session_ops session_ops = {
@@ -423,6 +465,7 @@ static int open_store(const simba_backend_config *config,
         self->base.fresh_ms = FRESH_MS;
         self->log = (struct simba__log){config->log, config->log_user, "etcd"};
         self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
+        self->keeping.fire = keep_alive;
         self->beginning.fire = on_beginning;
         simba_clock_id(self->clock_id);
         self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
@@ -443,6 +486,7 @@ static void detach(simba_backend *base)
     simba__etcd *self = SIMBA__ETCD(base);
 
     self->is_closing = true;
+    closed(self); /* a server that is silent is not waited for */
     simba_timer_clear(base->loop, &self->keeping);
     simba_timer_clear(base->loop, &self->beginning);
     simba__rpc_fini(&self->renewal.rpc);

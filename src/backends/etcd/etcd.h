@@ -95,7 +95,8 @@ typedef struct simba__etcd_got {
  *
  * A mutex name is escaped as in a URL. Ranges, which can only be got: R: the
  * newest three waiters of the mutex that are no newer than ours; N: how many
- * there are; Q: all, the oldest first; O, W: all owners and waiters there are.
+ * there are; Q: all, the oldest first; O, W: all owners and waiters there are,
+ * a page of them.
  */
 typedef struct simba__etcd_txn {
     simba__rpc rpc;
@@ -107,6 +108,7 @@ typedef struct simba__etcd_txn {
     int64_t create;                  /* of q; R: up to this */
     int64_t session;                 /* S */
     uint64_t token;                  /* b */
+    const char *from;                /* O, W: on from here; NULL: all */
     void (*done)(struct simba__etcd_txn *txn,
                  int status,
                  const simba_error *error);
@@ -261,7 +263,8 @@ struct simba__etcd {
     int64_t create;   /* of its key: identity of the session */
     simba__rpc session_call, keep_alive;
     simba_timer keeping;   /* when to keep the lease alive */
-    simba_timer beginning; /* when to try again to make a session */
+    simba_timer beginning; /* when to make another session */
+    int64_t begin_ms;      /* and not before */
     struct simba__backoff backoff;
     simba_error failure;
     simba_request *closing; /* to be completed when the session has ended */

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { PAGE = 1000 }; /* keys of a list: at most 1.5 MB */
+
 /* --- keys and owners ----------------------------------------------------- */
 
 int64_t simba__etcd_wall_us(void)
@@ -185,11 +187,15 @@ void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
         size_t range = simba__pb_begin(txn->text, 1);
         bool is_order = *letters == 'R';
 
-        simba__pb_text(txn->text, 1, simba__etcd_key(txn, *letters));
+        (void)simba__etcd_key(txn, *letters);
+        simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
         if (strchr("RNQOW", *letters) != NULL) {
             txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, txn->key);
-            simba__pb_number(txn->text, 3, is_order ? 3 : 0);
+            simba__pb_number(txn->text, 3,
+                             is_order                         ? 3
+                             : strchr("OW", *letters) != NULL ? PAGE
+                                                              : 0);
             simba__pb_number(txn->text, 5, is_order ? 2 : *letters == 'Q');
             simba__pb_number(txn->text, 6, is_order || *letters == 'Q' ? 2 : 0);
             simba__pb_number(txn->text, 8, *letters == 'W');

@@ -159,24 +159,137 @@ TEST_AROUND(test_etcd__an_owner_without_a_token_is_not_believed,
     release(&a);
 }
 
-/* --- a wire that is cut -------------------------------------------------- */
+/* A page has 1,000. */
+TEST_AROUND(test_etcd__lists_more_than_a_page, open_handles, close_handles)
+{
+    struct who a = person(&first, "a");
 
-/* What happened meanwhile is not known any more: they look, and go on. */
-TEST_AROUND(test_etcd__goes_on_after_a_gap_that_was_compacted,
+    sh("for b in $(seq 0 127 1000); do { echo; "
+       "for i in $(seq $b $((b + 126))); do echo put simba/o/page$i x; done; "
+       "echo; echo; } | etcdctl txn; done");
+    told.mutex_count = 0;
+    expect_fault(LOST, 1000);
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    sh("etcdctl del --prefix simba/o/page");
+    assert_in_range(told.mutex_count, 1016, 1030);
+    assert_int_equal(wire.count, 3); /* two of owners, one of waiters */
+}
+
+/* --- sessions ------------------------------------------------------------ */
+
+static int64_t lease_of(struct handle *handle)
+{
+    const simba__etcd *self = SIMBA__ETCD(handle->backend);
+    int64_t lease;
+
+    simba_loop_enter(handle->loop);
+    lease = self->create == 0 ? 0 : self->lease;
+    simba_loop_leave(handle->loop);
+    return lease;
+}
+
+/* A leader that lags does not know of a lease yet. */
+TEST_AROUND(test_etcd__a_session_ends_by_the_word_of_a_quorum,
             open_handles,
             close_handles)
 {
-    const char *hosts = getenv("SIMBA_SERVER_HOSTS");
-    struct proxy *proxy = proxy_open(atoi(strrchr(hosts, ':') + 1));
-    struct who a = person(&first, "a"), b, c;
-    struct handle third;
-    char rest[64];
-    int told_of;
+    simba__etcd *self = SIMBA__ETCD(first.backend);
+    struct who a = person(&first, "a");
+    struct simba__text text = {0};
+    int64_t lease;
 
+    ask(&a);
+    lease = lease_of(&first);
+    simba__pb_number(&text, 2, lease);
+    simba_loop_enter(first.loop);
+    self->keep_alive.reply = (simba__pb_bytes){text.bytes, text.length};
+    self->keep_alive.done(&self->keep_alive, SIMBA_OK, NULL);
+    simba_loop_leave(first.loop);
+    renew(&a);
+    assert_true(got.mine);
+    assert_int_equal(lease_of(&first), lease);
+    release(&a);
+    simba__text_fini(&text);
+}
+
+TEST_AROUND(test_etcd__sessions_that_end_at_once_are_made_more_slowly,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a");
+    int64_t since_ms;
+
+    ask(&a);
+    since_ms = simba_loop_now_ms();
+    for (int i = 0; i < 4; i++) {
+        await(lease_of(&first) != 0);
+        simba_loop_enter(first.loop);
+        simba__etcd_session_end(SIMBA__ETCD(first.backend), "a test");
+        simba_loop_leave(first.loop);
+    }
+    assert_true(simba_loop_now_ms() - since_ms >= 300);
+    release(&a);
+}
+
+/* --- a wire that is cut -------------------------------------------------- */
+
+static struct proxy *proxy;
+static struct handle third; /* behind it */
+
+static int open_proxied(void **state)
+{
+    const char *hosts = getenv("SIMBA_SERVER_HOSTS");
+    char rest[64];
+
+    (void)open_handles(state);
+    proxy = proxy_open(atoi(strrchr(hosts, ':') + 1));
     snprintf(rest, sizeof rest, "//127.0.0.1:%d", proxy_port(proxy));
     assert_int_equal(handle_open(&third, &simba_module, rest, &why), SIMBA_OK);
-    b = person(&third, "b");
-    c = person(&third, "c");
+    return 0;
+}
+
+static int close_proxied(void **state)
+{
+    handle_close(&third);
+    proxy_close(proxy);
+    return close_handles(state);
+}
+
+/* The session is gone, and what undid an attempt would stay for ever. */
+TEST_AROUND(test_etcd__no_tombstone_outlives_a_session_that_is_closed,
+            open_proxied,
+            close_proxied)
+{
+    struct who a = person(&third, "a");
+    simba_request request = asking(&a);
+    simba_request release = {.kind = SIMBA_RELEASE, .tombstone_ms = LEASE};
+    simba_request close = {.kind = SIMBA_CLOSE, .mutex = ""};
+
+    fill_request(&a, &release);
+    fill_request(&a, &close);
+    expect_fault(LOST, 2); /* the first finds that there is no token yet */
+    assert_int_equal(try_run(&a, request), SIMBA_EUNKNOWN);
+    proxy_hold(proxy, false, true);
+    handle_start(&third, &release);
+    sh("until etcdctl get --prefix simba/x/ | grep .; do :; done");
+    handle_start(&third, &close);
+    proxy_hold(proxy, false, false);
+    assert_int_equal(handle_join(&third, &release, &why), SIMBA_OK);
+    assert_int_equal(handle_join(&third, &close, &why), SIMBA_OK);
+    sh("test -z \"$(etcdctl get --prefix simba/x/)\"");
+    run(&a, (simba_request){.kind = SIMBA_READ});
+    assert_string_equal(got.owner.id, "");
+}
+
+/* What happened meanwhile is not known any more: they look, and go on. */
+TEST_AROUND(test_etcd__goes_on_after_a_gap_that_was_compacted,
+            open_proxied,
+            close_proxied)
+{
+    struct who a = person(&first, "a"), b = person(&third, "b");
+    struct who c = person(&third, "c");
+    int told_of;
+
     simba_loop_enter(third.loop);
     third.backend->ops->subscription(third.backend, mutex,
                                      SIMBA_SUBSCRIBE_OBSERVE);
@@ -198,8 +311,25 @@ TEST_AROUND(test_etcd__goes_on_after_a_gap_that_was_compacted,
     release(&b);
     await_mine(&c);
     release(&c);
-    handle_close(&third);
-    proxy_close(proxy);
+}
+
+/* Nobody waits longer than the request does, and would complete it. */
+TEST_AROUND(test_etcd__closes_while_a_server_is_silent,
+            open_proxied,
+            close_proxied)
+{
+    struct who a = person(&third, "a");
+    int64_t since_ms;
+
+    ask(&a);
+    assert_true(got.mine);
+    proxy_hold(proxy, true, true);
+    since_ms = simba_loop_now_ms();
+    run(&a, (simba_request){.kind = SIMBA_CLOSE,
+                            .mutex = "",
+                            .deadline_ms = since_ms + 100});
+    assert_true(simba_loop_now_ms() - since_ms < 1500);
+    proxy_cut(proxy);
 }
 
 /* --- no space ------------------------------------------------------------ */
