@@ -132,4 +132,78 @@ beat_that_runs_twice_is_found() {
     } | finds beat-twice
 }
 
+# ── Pictures ─────────────────────────────────────────────────────────────────
+
+# A store's server may be killed without anybody owning anything.
+faults_are_no_deeds() {
+    {
+        fault "server killed" 50 90
+        event acquired 100 a 5
+        event released 200 a 5
+    } | finds && same counted "3 events, 1 mutex, 0 findings" \
+        "$(tail -n 1 "$scratch/out")" || return 1
+    echo '{"event":"fault","boot_ms":1,"boot":"'"$boot"'"}' >"$scratch/a.log"
+    tells 65 verify "$scratch/a.log"
+}
+
+a_timeline_shows_tenures_waits_renewals_faults_and_findings() {
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 4000 1 2 renew "$(mine 5)"
+        fault "server killed" 4500 4800
+        asked 5000 2 2 acquire "$(mine 6)"
+        asked 6000 1 3 release
+    } >"$scratch/a.log"
+    tells 1 verify --timeline "$scratch/t.html" "$scratch/a.log" &&
+        tells 1 verify --timeline "$scratch/t.svg" "$scratch/a.log" || return 1
+    # who, from, length, heard of for, token: they wait, and own it at once
+    grep -qF '"spans":[0,0,1000,1000,0,0,1000,5899000,5899000,"5",1,100000,4801000,4801000,0,1,' \
+        "$scratch/t.html" && grep -qF '"marks":[0,3901000,0,' "$scratch/t.html" &&
+        grep -qF '"faults":[[4400000,4700000,"server killed"]]' \
+            "$scratch/t.html" &&
+        grep -qF '"findings":[[4901000,0,"overlap: ' "$scratch/t.html" &&
+        grep -qF '<title>i2 waits; 0.100 s to 4.901 s</title>' "$scratch/t.svg" &&
+        grep -qF '<title>i1 owns it, token 5; 0.001 s to 5.900 s</title>' \
+            "$scratch/t.svg" && grep -qF '<title>server killed</title>' \
+        "$scratch/t.svg" && grep -q 'class="bad"/>' "$scratch/t.svg"
+}
+
+names_stay_text_in_a_timeline() {
+    local name="</script><b>&amp;'\\u0001"
+
+    event acquired 100 "$name" 5 >"$scratch/a.log"
+    event released 200 "$name" 5 >>"$scratch/a.log"
+    fault "$name" 100 150 >>"$scratch/a.log"
+    tells 0 verify --timeline "$scratch/t.html" "$scratch/a.log" &&
+        tells 0 verify --timeline "$scratch/t.svg" "$scratch/a.log" &&
+        ! grep -F '<b>' "$scratch/t.html" && ! grep -F '<b>' "$scratch/t.svg" &&
+        same scripts 2 "$(grep -cF '</script>' "$scratch/t.html")" &&
+        grep -qF '&#60;/script&#62;&#60;b&#62;&#38;amp;&#39;' "$scratch/t.svg" &&
+        ! grep -q "$(printf '\001')" "$scratch/t.svg"
+}
+
+# It is drawn what can be seen.
+a_timeline_of_many_tenures_stays_small() {
+    awk -v boot="$boot" 'BEGIN {
+        for (i = 1; i <= 200000; i++)
+            printf "{\"event\":\"%s\",\"mutex\":\"m\",\"id\":\"a%d\"," \
+                "\"token\":%d,\"boot_ms\":%d,\"boot\":\"%s\"}\n", \
+                i % 2 ? "acquired" : "released", int((i + 1) / 2), \
+                int((i + 1) / 2), i, boot
+    }' >"$scratch/a.log"
+    tells 0 verify --timeline "$scratch/t.html" "$scratch/a.log" &&
+        tells 0 verify --timeline "$scratch/t.svg" "$scratch/a.log" &&
+        [ "$(wc -c <"$scratch/t.html")" -lt 10000000 ] &&
+        [ "$(wc -c <"$scratch/t.svg")" -lt 2000000 ]
+}
+
+a_timeline_that_cannot_be_is_told() {
+    event acquired 100 a 5 >"$scratch/a.log"
+    tells 64 verify --timeline "$scratch/t.png" "$scratch/a.log" &&
+        grep -q 'ends in .html or .svg' "$scratch/err" &&
+        tells 74 verify --timeline "$scratch/none/t.svg" "$scratch/a.log" &&
+        grep -q 'cannot be written: No such file' "$scratch/err"
+}
+
 run_tests

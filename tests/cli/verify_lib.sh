@@ -64,6 +64,12 @@ event() {
     printf '"boot_ms":%d%s,"boot":"%s"}\n' "$2" "${5:+,$5}" "$boot"
 }
 
+# fault WHAT FROM UNTIL: a line of whoever makes faults.
+fault() {
+    printf '{"event":"fault","fault":"%s","boot_ms":%d,"until_ms":%d,"boot":"%s"}\n' \
+        "$1" "$2" "$3" "$boot"
+}
+
 # finds WORD…: the log on stdin has these findings, in this order.
 finds() {
     local wanted="$*" got code=0

@@ -11,7 +11,7 @@
 /* The members that matter, as they stand in the line. */
 struct members {
     const char *trace, *event, *boot, *mutex, *id, *attempt, *request, *status;
-    const char *handle;
+    const char *handle, *fault;
     uint64_t us, number, token, position, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
     uint64_t store_ms, unix_ms;
@@ -35,7 +35,8 @@ static void take_text(struct members *m, const struct simba__flat_member *f)
                  {"request", &m->request},
                  {"op", &m->request},
                  /* older logs */ {"status", &m->status},
-                 {"handle", &m->handle}};
+                 {"handle", &m->handle},
+                 {"fault", &m->fault}};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].key, f->key) == 0) {
@@ -262,7 +263,8 @@ static enum simba__deed_kind kind_of(const struct members *m)
     } kinds[] = {
         {"acquired", SIMBA__DEED_ACQUIRED}, {"released", SIMBA__DEED_ENDED},
         {"lost", SIMBA__DEED_ENDED},        {"broken", SIMBA__DEED_FORCED},
-        {"started", SIMBA__DEED_STARTED},   {"ended", SIMBA__DEED_OVER}};
+        {"started", SIMBA__DEED_STARTED},   {"ended", SIMBA__DEED_OVER},
+        {"fault", SIMBA__DEED_FAULT}};
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(m->event, kinds[i].name) == 0) {
@@ -277,6 +279,13 @@ static const char *check_event(const struct members *m,
 {
     bool is_run = kind == SIMBA__DEED_STARTED || kind == SIMBA__DEED_OVER;
 
+    if (kind == SIMBA__DEED_FAULT) {
+        return m->fault == NULL || !m->has_boot_ms ||
+                       m->boot_ms > INT64_MAX / 4000 ||
+                       m->until_ms > INT64_MAX / 4000
+                   ? "a fault without its name or boot_ms"
+                   : NULL;
+    }
     if (m->mutex == NULL || m->id == NULL || m->token == 0 || !m->has_boot_ms ||
         m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000 ||
         m->believes_ms > INT64_MAX / 4000 || m->store_ms > INT64_MAX / 4000) {
@@ -316,8 +325,8 @@ static const char *parse_event(const struct members *m,
     deed->at_us = (int64_t)m->boot_ms * 1000 + 999;
     deed->until_us =
         (int64_t)(m->has_until_ms ? m->until_ms : m->boot_ms) * 1000;
-    if (kind == SIMBA__DEED_FORCED) { /* asked for then, and no earlier */
-        deed->at_us -= 999;
+    if (kind == SIMBA__DEED_FORCED || kind == SIMBA__DEED_FAULT) {
+        deed->at_us -= 999; /* asked for then, and no earlier */
         deed->until_us += (int64_t)m->believes_ms * 1000;
     }
     deed->store_ms = (int64_t)m->store_ms;
@@ -348,9 +357,11 @@ const char *simba__log_parse(char *line,
         problem = m.trace != NULL ? parse_trace(&m, deed, is_deed)
                                   : parse_event(&m, deed, is_deed);
     }
-    if (problem == NULL && (!copy(deed->scope, sizeof deed->scope, m.boot) ||
-                            !copy(deed->mutex, sizeof deed->mutex, m.mutex) ||
-                            !copy(deed->id, sizeof deed->id, m.id))) {
+    if (problem == NULL &&
+        (!copy(deed->scope, sizeof deed->scope, m.boot) ||
+         !copy(deed->mutex, sizeof deed->mutex, m.mutex) ||
+         !copy(deed->id, sizeof deed->id,
+               deed->kind == SIMBA__DEED_FAULT ? m.fault : m.id))) {
         problem = "a name that is too long";
     }
     return problem;

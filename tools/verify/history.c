@@ -371,7 +371,7 @@ bool simba__history_add(struct simba__history *history,
     if (deed->handle != 0) {
         confirm(history, deed);
     }
-    if (deed->kind == SIMBA__DEED_ALIVE) {
+    if (deed->kind == SIMBA__DEED_ALIVE || deed->kind == SIMBA__DEED_FAULT) {
         return true;
     }
     step.track = find_track(history, deed);
@@ -397,6 +397,7 @@ bool simba__history_add(struct simba__history *history,
         end_run(&step);
         break;
     case SIMBA__DEED_ALIVE:
+    case SIMBA__DEED_FAULT:
         break;
     case SIMBA__DEED_FORCED:
         simba__across_note_forced(&step, deed->token);

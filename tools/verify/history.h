@@ -38,6 +38,7 @@ enum simba__deed_kind {
     SIMBA__DEED_STARTED,  /* a command begins to run: `number`, `beat_ms` */
     SIMBA__DEED_OVER,     /* and nothing of it is left, since until_us */
     SIMBA__DEED_FORCED,   /* freed by force: no exclusion before until_us */
+    SIMBA__DEED_FAULT,    /* what befell the store or its users: `id` says it */
 };
 
 enum simba__deed_request {

@@ -5,6 +5,7 @@
 #include "cli/clock.h"
 #include "cli/output.h"
 #include "verify/log.h"
+#include "verify/timeline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 static const char help[] =
-    "usage: simba verify [--json] FILE…\n"
+    "usage: simba verify [--json] [--timeline PICTURE] FILE…\n"
     "\n"
     "Read event logs and find what must never be. A FILE holds lines of JSON:\n"
     "what a store opened as trace:FILE:URL wrote, or what simba --json lock,\n"
@@ -47,6 +48,10 @@ static const char help[] =
     "make a step is not believed; a step back that no log shows looks like\n"
     "token-back. Logs of several stores look like two owners.\n"
     "\n"
+    "  --timeline PICTURE  draw who owned what when, who waited, renewals,\n"
+    "                      faults and findings: a page that can be zoomed if\n"
+    "                      the name ends in .html, a drawing if in .svg\n"
+    "\n"
     "The last line counts events, mutexes and findings. Of how many tenures\n"
     "the times were not compared with those of other boots is told on stderr,\n"
     "and counted in JSON (untimed). On a terminal stderr shows how far it is.\n"
@@ -71,6 +76,8 @@ struct verification {
     struct simba__history *history;
     struct simba__boots boots;
     struct progress progress;
+    const char *picture; /* NULL: none is wanted */
+    struct simba__timeline timeline;
     simba_error error;
 };
 
@@ -164,6 +171,26 @@ static void print_object(const struct simba__history_finding *finding,
     simba__json_line(&json);
 }
 
+static void draw_finding(struct verification *v,
+                         const struct simba__history_finding *finding)
+{
+    const struct simba__deed *deed = finding->deed;
+    struct simba__text text = {.bytes = NULL};
+
+    simba__text_printf(&text, "%s: '%s': '%s' (token %" PRIu64 ") %s",
+                       simba__finding_word(finding->kind), deed->mutex,
+                       deed->id, finding->token, relations[finding->kind]);
+    if (finding->other.line != 0) {
+        simba__text_printf(&text, " '%s' (token %" PRIu64 ")",
+                           finding->other_id, finding->other_token);
+    } else {
+        simba__text_put(&text, " one before");
+    }
+    simba__timeline_found(&v->timeline, finding,
+                          text.bytes == NULL ? "" : text.bytes);
+    simba__text_fini(&text);
+}
+
 static void on_found(void *user, const struct simba__history_finding *finding)
 {
     struct verification *v = user;
@@ -173,6 +200,9 @@ static void on_found(void *user, const struct simba__history_finding *finding)
         finding->other.line == 0 ? NULL : v->logs[finding->other.file].name;
 
     hide_progress(v);
+    if (v->picture != NULL) {
+        draw_finding(v, finding);
+    }
     if (v->cli->is_json) {
         print_object(finding, file, other_file);
         return;
@@ -328,6 +358,9 @@ static int feed(struct verification *v)
             rc = fail_to_sort(v);
             break;
         }
+        if (v->picture != NULL) {
+            simba__timeline_add(&v->timeline, deed);
+        }
         simba__log_take(log);
     }
     if (rc == SIMBA_OK && !simba__history_finish(v->history)) {
@@ -337,6 +370,43 @@ static int feed(struct verification *v)
     return rc;
 }
 
+static bool is_page(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 5 && strcmp(name + length - 5, ".html") == 0;
+}
+
+/* The picture appears whole, in the place of an older one. */
+static int draw(struct verification *v)
+{
+    char *part = NULL;
+    FILE *file;
+    bool is_written;
+
+    if (!simba__timeline_finish(&v->timeline) ||
+        asprintf(&part, "%s.%ld", v->picture, (long)getpid()) < 0) {
+        errno = ENOMEM;
+        return fail(v, "");
+    }
+    file = fopen(part, "wxe");
+    if (file != NULL) {
+        (is_page(v->picture) ? simba__timeline_write_html
+                             : simba__timeline_write_svg)(&v->timeline, file);
+    }
+    is_written = file != NULL && !ferror(file);
+    is_written = file != NULL && fclose(file) == 0 && is_written &&
+                 rename(part, v->picture) == 0;
+    if (!is_written) {
+        (void)simba_error_set(&v->error, SIMBA_EINTERNAL, errno,
+                              "%.120s: cannot be written: %s", v->picture,
+                              strerrordesc_np(errno));
+        (void)unlink(part);
+    }
+    free(part);
+    return is_written ? SIMBA_OK : SIMBA_EINTERNAL;
+}
+
 static void close_all(struct verification *v)
 {
     for (size_t i = 0; v->logs != NULL && i < v->count; i++) {
@@ -344,20 +414,41 @@ static void close_all(struct verification *v)
     }
     simba__boots_fini(&v->boots);
     simba__history_close(v->history);
+    simba__timeline_fini(&v->timeline);
     free(v->logs);
 }
 
 /* --- the command --------------------------------------------------------- */
 
+static bool check_picture(const void *user)
+{
+    const struct verification *v = user;
+    size_t length = v->picture == NULL ? 0 : strlen(v->picture);
+
+    if (v->picture == NULL || is_page(v->picture) ||
+        (length > 4 && strcmp(v->picture + length - 4, ".svg") == 0)) {
+        return true;
+    }
+    simba__say("--timeline takes a name that ends in .html or .svg, not '%s'",
+               v->picture);
+    return false;
+}
+
 static int run(int argc, char **argv)
 {
-    static const struct simba__command command = {.name = "verify",
-                                                  .help = help,
-                                                  .least = 1,
-                                                  .most = -1,
-                                                  .wanted = "a FILE"};
     struct simba__words words = {.count = argc, .words = argv};
     struct verification v = {.cli = &words.cli};
+    const struct simba__option options[] = {
+        {"timeline", 0, SIMBA__TEXT, &v.picture, .wrong = NULL},
+        {.name = NULL}};
+    const struct simba__command command = {.name = "verify",
+                                           .help = help,
+                                           .options = options,
+                                           .check = check_picture,
+                                           .user = &v,
+                                           .least = 1,
+                                           .most = -1,
+                                           .wanted = "a FILE"};
     int code;
     int rc;
 
@@ -370,6 +461,9 @@ static int run(int argc, char **argv)
     rc = open_all(&v, words.words);
     if (rc == SIMBA_OK) {
         rc = feed(&v);
+    }
+    if (rc == SIMBA_OK && v.picture != NULL) {
+        rc = draw(&v);
     }
     code = rc == SIMBA_OK ? sum_up(&v)
                           : simba__command_fail_with(&words.cli, command.name,
