@@ -109,8 +109,10 @@ static void on_silence(simba_timer *timer)
         container_of(timer, struct simba__sql_session, timer);
     simba_error error;
 
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: no answer in time%s",
-                    session->self->shown,
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: %s%s", session->self->shown,
+                    session->fd >= 0 && session->io.fd < 0
+                        ? "no descriptor is left"
+                        : "no answer in time",
                     session->lookup == NULL ? "" : " from the name server");
     simba__sql_lost(session, SIMBA_EUNAVAIL, &error);
 }
@@ -133,13 +135,19 @@ void simba__sql_attach(struct simba__sql_session *session, int fd)
 }
 
 /* While a caller's thread waits for the descriptor, the loop only wants to know
- * that it has been closed. */
+ * that it has been closed. If none was left for us, nobody would be woken: the
+ * session ends. */
 void simba__sql_want(struct simba__sql_session *session, uint32_t events)
 {
     bool is_driven = session->request != NULL && session->request->is_driven;
     uint32_t effective = is_driven ? EPOLLRDHUP : events;
 
     session->wanted = events;
+    if (session->io.fd < 0) {
+        simba_timer_set(session->self->base.loop, &session->timer,
+                        simba_loop_now_ms());
+        return;
+    }
     if (!session->io.is_set || session->io.events != effective) {
         simba_io_set(session->self->base.loop, &session->io, effective);
     }

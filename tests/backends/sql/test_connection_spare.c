@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#include <sys/resource.h>
+
 enum { RUSH = 5 };
 
 /* Owners whose rows somebody else has locked. */
@@ -76,4 +78,28 @@ SQL_TEST(test_sql_connection_spare__are_closed)
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
+}
+
+/* Whichever of the descriptors of a connection is the one too many. */
+SQL_TEST(test_sql_connection_spare__waits_for_descriptors)
+{
+    struct who a = person(&first, "a");
+    struct rlimit all, few;
+    int lowest = dup(0);
+
+    close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+    ask(&a);
+    expect_mine(&a);
+    for (int i = 0; i < 12; i++) {
+        simba_request request = {.kind = SIMBA_RENEW,
+                                 .deadline_ms = simba_loop_now_ms() + 300};
+
+        server_kill_sessions();
+        few = (struct rlimit){(rlim_t)(lowest + i), all.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        (void)try_run(&a, request);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+        renew_in_the_end(&a);
+    }
 }
