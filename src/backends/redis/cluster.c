@@ -15,6 +15,7 @@ struct simba__redis_cluster {
     struct simba__redis_server *slots[SIMBA__REDIS_SLOTS];
     simba_timer refresh; /* the map */
     simba_timer tidy;    /* servers that keep nothing any more */
+    simba_timer silence; /* of the one that is asked */
     struct simba__redis_pending pending;
     struct simba__redis_server *asked; /* for the map; NULL: nobody */
     bool is_known;
@@ -110,14 +111,9 @@ static void on_map(struct simba__redis_connection *conn,
 {
     struct simba__redis_cluster *c =
         container_of(pending, struct simba__redis_cluster, pending);
-    const simba_error *why = reply == NULL ? &conn->why : NULL;
     bool is_good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    simba_error error;
+    simba_error why;
 
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        simba__redis_explain(&error, conn->shown, reply->str);
-        why = &error;
-    }
     if (is_good) {
         memset(c->slots, 0, sizeof c->slots);
         for (size_t i = 0; i < reply->elements; i++) {
@@ -125,8 +121,11 @@ static void on_map(struct simba__redis_connection *conn,
         }
     }
     c->asked = NULL;
-    if (why != NULL && !c->is_known) {
-        simba__redis_unreachable(c->store, why);
+    simba_timer_clear(c->store->base.loop, &c->silence);
+    /* Of a connection that broke, simba__redis_cluster_down() tells. */
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR && !c->is_known) {
+        simba__redis_explain(&why, conn->shown, reply->str);
+        simba__redis_unreachable(c->store, &why);
     }
     if (!is_good || reply->elements == 0) {
         simba__redis_cluster_refresh(c);
@@ -150,6 +149,8 @@ static void ask_map(struct simba__redis_cluster *c,
     if (simba__redis_send_words(&server->command, &c->pending,
                                 (const char *[]){"CLUSTER", "SLOTS", NULL})) {
         c->asked = server;
+        simba_timer_set(c->store->base.loop, &c->silence,
+                        simba_loop_now_ms() + SIMBA__REDIS_SILENCE_MS);
     } else {
         simba__redis_cluster_refresh(c);
     }
@@ -174,6 +175,22 @@ static void on_refresh(simba_timer *timer)
         for (int i = 0; i < s->address_count; i++) {
             (void)server_at(store, &s->addresses[i]);
         }
+    }
+}
+
+/* Another will know, too; at once, for this one may be back soon and hang
+ * again. */
+static void on_silence(simba_timer *timer)
+{
+    struct simba__redis_cluster *c =
+        container_of(timer, struct simba__redis_cluster, silence);
+
+    simba__redis_check_silence(&c->asked->command);
+    if (c->asked == NULL) {
+        on_refresh(&c->refresh);
+    } else { /* it has told others something meanwhile */
+        simba_timer_set(c->store->base.loop, timer,
+                        simba_loop_now_ms() + REFRESH_MS);
     }
 }
 
@@ -283,6 +300,7 @@ struct simba__redis_cluster *simba__redis_cluster_make(
         c->store = store;
         c->refresh.fire = on_refresh;
         c->tidy.fire = on_tidy;
+        c->silence.fire = on_silence;
     }
     return c;
 }
@@ -291,4 +309,5 @@ void simba__redis_cluster_stop(struct simba__redis_cluster *cluster)
 {
     simba_timer_clear(cluster->store->base.loop, &cluster->refresh);
     simba_timer_clear(cluster->store->base.loop, &cluster->tidy);
+    simba_timer_clear(cluster->store->base.loop, &cluster->silence);
 }

@@ -8,7 +8,6 @@
 
 enum {
     LINE_MOST = 65536, /* Redis waits so long for the end of a line */
-    SILENCE_MS = 2000, /* no reply for so long: reconnect */
     WORDS_MOST = 16,
 };
 
@@ -51,13 +50,26 @@ void simba__redis_connection_close(struct simba__redis_connection *conn)
 
 /* --- coming up ----------------------------------------------------------- */
 
+/* Behind sentinels: where the commands go, if it is another's. A sentinel may
+ * lag, and only of those is it known that they have found a master. */
+static const struct simba__redis_address *found_master(
+    const struct simba__redis_connection *conn)
+{
+    const struct simba__redis_connection *command = &conn->server->command;
+
+    return conn != command && command->state == SIMBA__REDIS_READY
+               ? &command->address
+               : NULL;
+}
+
 static void on_aim(void *self, simba_connection *link)
 {
     struct simba__redis_connection *conn = self;
 
     (void)link;
     conn->state = SIMBA__REDIS_RESOLVING;
-    if (conn->server != NULL && conn->store->sentinel != NULL) {
+    if (conn->server != NULL && conn->store->sentinel != NULL &&
+        found_master(conn) == NULL) {
         simba__redis_sentinel_aim(conn->store->sentinel, conn);
     } else {
         simba__redis_connect(conn, &conn->address);
@@ -67,8 +79,12 @@ static void on_aim(void *self, simba_connection *link)
 void simba__redis_connect(struct simba__redis_connection *conn,
                           const struct simba__redis_address *address)
 {
-    simba_connection_host host = {address->host, address->port};
+    const struct simba__redis_address *found =
+        conn->server == NULL ? NULL : found_master(conn);
+    simba_connection_host host;
 
+    address = found == NULL ? address : found;
+    host = (simba_connection_host){address->host, address->port};
     if (address != &conn->address) {
         conn->address = *address;
     }
@@ -277,8 +293,8 @@ void simba__redis_check_silence(struct simba__redis_connection *conn)
 {
     int64_t silent_ms = simba_loop_now_ms() - conn->silent_since_ms;
 
-    if (conn->state == SIMBA__REDIS_READY && silent_ms >= SILENCE_MS &&
-        simba__redis_is_due(conn)) {
+    if (conn->state == SIMBA__REDIS_READY &&
+        silent_ms >= SIMBA__REDIS_SILENCE_MS && simba__redis_is_due(conn)) {
         simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "silent for %d ms",
                                 (int)silent_ms);
     }

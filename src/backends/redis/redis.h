@@ -138,6 +138,7 @@ struct simba__redis_facts {
 };
 
 enum {
+    SIMBA__REDIS_SILENCE_MS = 2000, /* no reply for so long: reconnect */
     SIMBA__REDIS_HANDSHAKE_STEPS = 5,
     /* Replies that may be longer than most: the names of one SCAN, for which
      * COUNT is 1000; a queue, a map of slots. */

@@ -55,9 +55,10 @@ end
 -- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
 -- is alive. Returns the live, then those who only seem dead, then the first JVM
 -- contender if it stands before all of the live. One that nobody hears for is
--- gone, and would be woken for nothing.
+-- gone, and would be woken for nothing. A JVM score is a whole second: who of
+-- ours stands in that second came before it (last_position_us() sees to that).
 local function find_live(now_ms, want, me)
-    local live, silent, lapsed, jvm = {}, {}, {}
+    local live, silent, lapsed, jvm, jvm_at = {}, {}, {}
     local from, step = 0, 4
     while #live < want do
         local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
@@ -75,12 +76,20 @@ local function find_live(now_ms, want, me)
                 if not IS_CLUSTER and counts[2 * i] == 0 then
                     lapsed[#lapsed + 1] = id
                 elseif #live == 0 then
-                    jvm = jvm or id
+                    local at = tonumber(redis.call('ZSCORE', QUEUE, id))
+                    at = at % 1 == 0 and at + 1 or at
+                    if not jvm or at < jvm_at then
+                        jvm, jvm_at = id, at
+                    end
                 end
             elseif tonumber(ends[i]) < now_ms then
                 lapsed[#lapsed + 1] = id
             elseif id == me or counts[2 * i] > 0 then
                 live[#live + 1] = id
+                if jvm and #live == 1 and
+                    tonumber(redis.call('ZSCORE', QUEUE, id)) < jvm_at then
+                    jvm = nil
+                end
             else
                 silent[#silent + 1] = id
             end
@@ -187,20 +196,28 @@ local function offer_next(now_ms, by)
     end
 end
 
+-- In seconds with the microseconds as a fraction, as JVM scores are seconds.
+local function put_in_queue(id, position_us)
+    redis.call('ZADD', QUEUE, string.format('%.6f', position_us / 1000000), id)
+end
+
 -- A position behind everybody: positions follow the clock, but never back. What
--- is beyond all clocks is not ours and is not followed.
+-- is beyond all clocks is not ours and is not followed. JVM contenders that came
+-- in the same second, and are there already, keep their lead.
 local function last_position_us(now_us)
     local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
     local last_us = math.floor((tonumber(last[2]) or 0) * 1000000 + 0.5)
     if last_us >= now_us and last_us < 9e15 then
-        return last_us + 1
+        now_us = last_us + 1
+    end
+    local second = string.format('%.0f', math.floor(now_us / 1000000))
+    for _, id in ipairs(last[1] and
+        redis.call('ZRANGE', QUEUE, second, second, 'BYSCORE') or {}) do
+        if not redis.call('ZSCORE', WAITERS, id) then
+            put_in_queue(id, now_us - 1)
+        end
     end
     return now_us
-end
-
--- In seconds with the microseconds as a fraction, as JVM scores are seconds.
-local function put_in_queue(id, position_us)
-    redis.call('ZADD', QUEUE, string.format('%.6f', position_us / 1000000), id)
 end
 
 -- Those who wait and are not in the queue, because a JVM release deleted it, go

@@ -257,7 +257,7 @@ REDIS_TEST(test_redis_jvm__jvm_head_that_does_not_come_goes_to_the_end)
     assert_false(jvm_acquire(&java, true)); /* too late */
     release(&bob);
     ask(&carol);
-    expect_queued(true); /* whole seconds go first */
+    expect_mine(&carol);
     jvm_close(&java);
 }
 
@@ -466,6 +466,38 @@ REDIS_TEST(test_redis_jvm__observers_of_ours_cost_no_room)
     assert_int_equal(pass_until_left(&alice, &bob, 20), 20);
 }
 
+static void observe(enum simba_subscription subscription)
+{
+    simba_loop_enter(first.loop);
+    first.backend->ops->subscription(first.backend, MUTEX, subscription);
+    simba_loop_leave(first.loop);
+}
+
+/* Nothing is said on the channel that tells ours from JVM contenders, so
+ * nothing was missed there. */
+REDIS_TEST(test_redis_jvm__mark_of_observers_wakes_nobody)
+{
+    must_open(&first);
+    observe(SIMBA_SUBSCRIBE_OBSERVE);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    assert_int_equal(listeners("@"), 1);
+    assert_int_equal(handle_wakes(&first), 1);
+}
+
+/* Else every observer of ours would look like a JVM contender from then on. */
+REDIS_TEST(test_redis_jvm__mark_that_was_refused_is_tried_again)
+{
+    must_open(&first);
+    redis_number(&server, "ACL SETUSER default resetchannels &simba:{m*}");
+    observe(SIMBA_SUBSCRIBE_OBSERVE);
+    await(listeners(NULL) == 1);
+    redis_number(&server, "ACL SETUSER default allchannels");
+    assert_int_equal(listeners("@"), 0);
+    observe(SIMBA_SUBSCRIBE_NONE);
+    observe(SIMBA_SUBSCRIBE_OBSERVE);
+    await(listeners("@") == 1);
+}
+
 REDIS_TEST(test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -487,6 +519,49 @@ REDIS_TEST(test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position)
     ask(&bob);
     expect_mine(&bob);
     jvm_close(&java);
+}
+
+/* In the first half of one of the server's seconds: what follows is in it, too,
+ * unless the machine stands still. */
+static void await_young_second(void)
+{
+    redisReply *time;
+    long micros;
+
+    do {
+        time = redis_do(&server, "TIME");
+        micros = atol(time->element[1]->str);
+        freeReplyObject(time);
+    } while (micros > 500000 && (redis_nap_ms(1), true));
+}
+
+/* Its score is the beginning of the second in which it came. */
+REDIS_TEST(test_redis_jvm__who_came_earlier_in_a_second_is_first)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    struct jvm java, kotlin;
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    jvm_open(&java, "java");
+    jvm_open(&kotlin, "kotlin");
+    ask(&alice);
+    await_young_second();
+    jvm_joins(&java);
+    ask(&bob);
+    jvm_joins(&kotlin);
+    release(&alice);
+    assert_string_equal(redis_text(&server, "GET %s:next", KEY), "java");
+    assert_true(jvm_acquire(&java, true));
+    ask(&bob);
+    ask(&carol);
+    redis_number(&server, "DEL %s", KEY); /* it leaves without a word */
+    ask(&carol);
+    assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
+    jvm_close(&java);
+    jvm_close(&kotlin);
 }
 
 REDIS_TEST(test_redis_jvm__scores_compare_with_whole_seconds)

@@ -1,6 +1,7 @@
 /* TLS, sentinels and replicas: what is refused, and in which words. */
 #define _GNU_SOURCE
 #include "driver.h"
+#include "fixtures/lying_server.h"
 #include "fixtures/redis_shapes.h"
 
 static struct redis_shape shape;
@@ -32,6 +33,7 @@ static const char *tls_url(const char *user, const char *rest)
 static int remove_shape(void **state)
 {
     close_handles(state);
+    lying_server_stop();
     redis_shape_remove(&shape);
     return 0;
 }
@@ -92,17 +94,34 @@ SHAPE_TEST(test_redis_shapes__unknown_master)
              "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba",
              redis_free_port(), shape.nodes[4].port);
     assert_int_equal(try_open(&first, url), SIMBA_OK); /* the second knows */
+    handle_close(&first);
+    redis_pause(&shape.nodes[3], true); /* accepts, and never answers */
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba",
+             shape.nodes[3].port, shape.nodes[4].port);
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
 }
 
-/* One sentinel still names a master that is no more, and nobody tells it. */
+static long long listeners(const struct redis *node, const char *id)
+{
+    redisReply *reply = redis_do(node, "PUBSUB NUMSUB %s:%s", KEY, id);
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+/* One sentinel still names a master that is a replica by now, and nobody tells
+ * it. */
 SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over)
 {
-    struct who alice = person(&first, "alice");
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    const struct redis *master = &shape.nodes[0];
     struct redis *lagging = &shape.nodes[6];
     char url[128];
 
     start_patient_sentinels();
-    redis_sentinel_start(lagging, redis_free_port(), 99);
+    redis_sentinel_start(lagging, shape.nodes[1].port, 99);
     snprintf(url, sizeof url,
              "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba"
              "?restart_grace=0",
@@ -113,14 +132,20 @@ SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over)
     ask(&alice);
     expect_mine(&alice);
     for (int i = 0; i < 4; i++) {
-        redis_number(&shape.nodes[0], "CLIENT KILL TYPE normal");
+        redis_number(master, "CLIENT KILL TYPE normal");
         await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) ==
               SIMBA_OK);
         expect_mine(&alice);
     }
+    /* Who waits is alive if it has a subscriber where the commands are. */
+    ask(&bob);
+    for (int i = 0; i < 4; i++) {
+        await(listeners(master, "bob") == 1);
+        redis_number(master, "CLIENT KILL TYPE pubsub");
+    }
     snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/simba",
              lagging->port);
-    expect_refusal(url, SIMBA_EUNAVAIL, "refused"); /* nobody knows better */
+    expect_refusal(url, SIMBA_EUNAVAIL, "replica"); /* nobody knows better */
 }
 
 /* Asks with ever more time, until the answer is this one: with little, a busy
@@ -199,5 +224,30 @@ SHAPE_TEST(test_redis_shapes__replaced_cluster_is_found_by_its_url)
     start_lone_cluster(&shape.nodes[1], ports[1]);
     alice = person(&first, "alice");
     await(try_run(&alice, asking(&alice)) == SIMBA_OK);
+    expect_mine(&alice);
+}
+
+/* It was there, and hangs when it is asked where the slots are. */
+SHAPE_TEST(test_redis_shapes__hung_server_of_a_cluster_is_passed_over)
+{
+    static const struct lie lies[] = {
+        LIE("$62\r\nredis_version:7.0\r\nredis_mode:cluster\r\n"
+            "uptime_in_seconds:999\r\n\r\n$11\r\nloading:0\r\n\r\n"
+            "$13\r\nrole:master\r\n\r\n"),
+        {NULL, 0}};
+    static const struct lying_server hung = {.lies = lies};
+    struct who alice = person(&first, "alice");
+    int port = redis_free_port();
+    char url[128];
+
+    if (redis_is_before_7()) {
+        skip(); /* has no ADDSLOTSRANGE */
+    }
+    snprintf(url, sizeof url,
+             "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?restart_grace=0",
+             lying_server_start(&hung), port);
+    assert_int_equal(handle_open(&first, &simba_module, url, &why), SIMBA_OK);
+    start_lone_cluster(&shape.nodes[0], port); /* while that one is asked */
+    ask(&alice);
     expect_mine(&alice);
 }
