@@ -37,6 +37,11 @@ local function channel_of(id)
     return LEASE .. ':' .. id
 end
 
+-- Where JVM contenders before 3.0.2 hear: without the braces.
+local function old_channel_of(id)
+    return 'simba:' .. string.sub(LEASE, 8, -2) .. ':' .. id
+end
+
 -- The field of a waiter's position, for a JVM release may delete the queue.
 local function position_field(id)
     return id .. '@'
@@ -73,7 +78,9 @@ local function find_live(now_ms, want, me)
         local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
         for i, id in ipairs(ids) do
             if not ends[i] then
-                if not IS_CLUSTER and counts[2 * i] == 0 then
+                if not IS_CLUSTER and counts[2 * i] == 0 and
+                    redis.call('PUBSUB', 'NUMSUB', old_channel_of(id))[2] == 0
+                then
                     lapsed[#lapsed + 1] = id
                 elseif #live == 0 then
                     local at = tonumber(redis.call('ZSCORE', QUEUE, id))
@@ -178,6 +185,7 @@ local function offer_next(now_ms, by)
     end
     if jvm then
         redis.call('PUBLISH', channel_of(jvm), message)
+        redis.call('PUBLISH', old_channel_of(jvm), message)
         if redis.call('PTTL', ATTEMPTS) < 0 then -- without waiters of ours
             redis.call('PEXPIRE', ATTEMPTS, OFFER_MS)
         end

@@ -10,15 +10,21 @@ struct jvm {
     redisContext *channels; /* on the broadcast and its personal channel */
 };
 
-static void jvm_open(struct jvm *jvm, const char *id)
+static void jvm_open_at(struct jvm *jvm, const char *id, const char *channel)
 {
     struct timeval patience = {20, 0};
 
     jvm->id = id;
     jvm->channels = redisConnect("127.0.0.1", server.port);
     redisSetTimeout(jvm->channels, patience);
-    freeReplyObject(redisCommand(jvm->channels, "SUBSCRIBE %s", KEY));
-    freeReplyObject(redisCommand(jvm->channels, "SUBSCRIBE %s:%s", KEY, id));
+    freeReplyObject(redisCommand(jvm->channels, "SUBSCRIBE %s", channel));
+    freeReplyObject(
+        redisCommand(jvm->channels, "SUBSCRIBE %s:%s", channel, id));
+}
+
+static void jvm_open(struct jvm *jvm, const char *id)
+{
+    jvm_open_at(jvm, id, KEY);
 }
 
 static void jvm_close(struct jvm *jvm)
@@ -233,6 +239,27 @@ REDIS_TEST(test_redis_jvm__jvm_head_is_offered_the_mutex)
     jvm_release_a(&java);
     ask(&bob); /* and waits for no offer that was taken */
     expect_mine(&bob);
+    jvm_close(&java);
+}
+
+/* Before 3.0.2 it subscribes to channels without the braces. */
+REDIS_TEST(test_redis_jvm__old_jvm_head_is_offered_the_mutex)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct jvm java;
+
+    must_open(&first);
+    must_open(&second);
+    jvm_open_at(&java, "java", "simba:" MUTEX);
+    ask(&alice);
+    assert_false(jvm_acquire(&java, true));
+    nap_ms(1000); /* its position is a whole second */
+    ask(&bob);
+    release(&alice);
+    assert_string_equal(jvm_hear(&java), "released@@alice");
+    ask(&bob);
+    assert_false(got.mine);
+    assert_true(jvm_acquire(&java, true));
     jvm_close(&java);
 }
 
