@@ -16,7 +16,6 @@
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
-#include "core/mutex_model.h"
 #include "util/container.h"
 
 #include <inttypes.h>
@@ -27,75 +26,69 @@
 enum {
     ROUNDS_MOST = 24, /* transactions for one step */
     REMOVE_MS = 5000, /* of a removal that nobody asked for */
-    LONG = 64,        /* queues are not counted each time */
+    NEAR = 8,         /* so many watch the owner, and evict who is silent */
     NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
     NO_SPACE = 8,     /* and for a quota that is full */
 };
 
-/* What an entry does next: transactions, and what ends a step. */
-enum action {
-    GRANT,   /* take it: free, or of a silent owner; first, or nobody waits */
-    REFRESH, /* it is ours: write it again, so that the lease runs from now */
-    JOIN,    /* to the end of the queue */
-    LOOK,    /* who owns, and where we are in the queue */
-    EVICT,   /* the first had its time: it begins anew, if it lives */
-    KEEP,    /* what who only tries has seen */
-    REMOVE,  /* what we own, or what else may be there */
-    WAIT,
-    REFUSE,
-    VANISH,
-    FAIL
-};
-
 typedef simba__etcd_entry entry_t;
 
-static void go_on(entry_t *e, enum action action);
+static void go_on(entry_t *e, enum simba__etcd_action action);
 
-static simba__etcd *store_of(const entry_t *e)
+static void wake(const simba__etcd_mutex *mutex)
 {
-    return SIMBA__ETCD(e->base.store);
+    simba_wake(mutex->base.store->base.loop,
+               simba_session_mutex_name(&mutex->base));
 }
 
-static simba__etcd_mutex *mutex_of(const entry_t *e)
+static void set_create(entry_t *e, int64_t create)
 {
-    return (simba__etcd_mutex *)e->base.mutex;
+    simba__etcd_mutex_of(e)->waiting += (create != 0) - (e->txn.create != 0);
+    e->txn.create = create;
 }
 
-static void wake(const entry_t *e)
+static void set_head(entry_t *e, bool is_head)
 {
-    simba_wake(e->base.store->base.loop,
-               simba_session_mutex_name(e->base.mutex));
-}
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
 
-static bool is_mine(const entry_t *e, const simba__etcd_owner *owner)
-{
-    return owner->is_there &&
-           simba__attempt_equal(owner->attempt, e->base.attempt);
+    e->base.is_head = is_head;
+    if (is_head || mutex->head == e) {
+        mutex->head = is_head ? e : NULL;
+    }
 }
 
 /* --- how a step ends ----------------------------------------------------- */
 
-static void clear_watches(entry_t *e)
+/* Does not wait any more for its watches to be sure. */
+static void end_settling(entry_t *e)
 {
+    simba_timer_clear(e->base.store->base.loop, &e->settling);
     if (e->is_settling) {
         e->is_settling = false;
         simba_entry_drop(&e->base);
-    }
-    simba_timer_clear(e->base.store->base.loop, &e->evicting);
-    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
-        (void)simba__etcd_watch_set(store_of(e), &e->watches[i], NULL);
     }
 }
 
 /* Not in the queue any more. */
 static void clear_waiter(entry_t *e)
 {
-    clear_watches(e);
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+
+    end_settling(e);
+    (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->txn.number = e->base.is_doubted ? e->txn.number : 0;
-    e->txn.create = e->before_create = e->ahead = e->free_ms = 0;
+    set_create(e, 0);
+    set_head(e, false);
+    e->before_create = e->first_create = e->ahead = 0;
     e->txn.before[0] = '\0';
-    e->has_order = e->is_second = e->base.is_head = false;
+    e->has_order = e->is_second = false;
     e->base.position = 0;
+    if (mutex->waiting == 0) {
+        (void)simba__etcd_watch_set(simba__etcd_of(e), &mutex->owner, NULL);
+        (void)simba__etcd_watch_set(simba__etcd_of(e), &mutex->beat, NULL);
+        simba_timer_clear(e->base.store->base.loop, &mutex->evicting);
+        mutex->free_ms = mutex->freed_mod = 0;
+    }
 }
 
 /* Neither in the queue nor an owner. */
@@ -124,10 +117,11 @@ static void fail(entry_t *e, const simba_error *error)
 {
     simba_error why = *error;
     bool is_refused = why.code == SIMBA_EDENIED || why.code == SIMBA_EMISCONFIG;
-    bool is_left = e->base.step == SIMBA_STEP_REMOVE
-                       ? !is_refused
-                       : e->base.state != SIMBA_KEY_PRESENT &&
-                             (e->txn.number != 0 || is_mine(e, &e->owner));
+    bool is_left =
+        e->base.step == SIMBA_STEP_REMOVE
+            ? !is_refused
+            : e->base.state != SIMBA_KEY_PRESENT &&
+                  (e->txn.number != 0 || simba__etcd_is_mine(e, &e->owner));
 
     why.code = is_left ? SIMBA_EUNKNOWN : why.code;
     simba_entry_done(&e->base, why.code, &why, SIMBA_STANDS_NOWHERE);
@@ -140,11 +134,25 @@ static void fail(entry_t *e, const simba_error *error)
  * it missed is seen by the look that comes when the lease seems over. */
 static bool is_watching(const entry_t *e)
 {
-    const simba__etcd_watch *before = &e->watches[SIMBA__ETCD_BEFORE];
-    const simba__etcd_watch *owner = &e->watches[SIMBA__ETCD_OWNER];
+    const simba__etcd_watch *owner = &simba__etcd_mutex_of(e)->owner;
 
-    return (before->key == NULL || before->is_sure) &&
+    return (e->before.key == NULL || e->before.is_sure) &&
            (owner->key == NULL || owner->is_sure);
+}
+
+/* A server that answers and does not confirm a watch is left for another. */
+static void on_unsettled(simba_timer *timer)
+{
+    entry_t *e = container_of(timer, entry_t, settling);
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "etcd: a watch is not set");
+    (void)simba__grpc_give_up(&simba__etcd_of(e)->grpc, SIMBA_EUNAVAIL, 0,
+                              "a watch is not set in time");
+    simba_entry_hold(&e->base);
+    end_settling(e);
+    fail(e, &error);
+    simba_entry_drop(&e->base);
 }
 
 static bool settles(entry_t *e)
@@ -152,62 +160,128 @@ static bool settles(entry_t *e)
     if (!is_watching(e)) {
         e->is_settling = true;
         simba_entry_hold(&e->base);
+        e->settling.fire = on_unsettled;
+        simba_timer_set(e->base.store->base.loop, &e->settling,
+                        e->base.until_ms);
     }
     return e->is_settling;
 }
 
-static void on_evicting(simba_timer *timer)
+/* All that it waited for is sure. */
+static bool has_settled(entry_t *e)
 {
-    wake(container_of(timer, entry_t, evicting));
+    bool has = e->is_settling && is_watching(e);
+
+    if (has) {
+        simba_entry_hold(&e->base);
+        end_settling(e);
+        go_on(e, LOOK);
+        simba_entry_drop(&e->base);
+    }
+    return has;
 }
 
-/* The first, or who may become it by a look under way, asks when the mutex
- * becomes free. The second lets it go first, and asks when that has not come in
- * its time (S10). */
-static void on_owner(entry_t *e, bool is_freed)
+static void on_before(simba__etcd_watch *watch,
+                      const simba__etcd_kv *kv,
+                      bool is_gone)
 {
-    if (!e->is_second || e->base.step != SIMBA_STEP_NONE) {
-        wake(e);
+    entry_t *e = container_of(watch, entry_t, before);
+
+    if (kv != NULL && is_gone) {
+        e->base.is_unwatched = true;
+        e->before_gone = kv->mod;
     }
-    e->free_ms = is_freed && e->is_second ? simba_loop_now_ms() : 0;
-    e->evicting.fire = on_evicting;
-    simba_timer_set(e->base.store->base.loop, &e->evicting,
-                    e->free_ms != 0 ? e->free_ms + SIMBA__OFFER_MS : INT64_MAX);
+    if (kv == NULL ? !e->is_settling : is_gone) { /* or set after a gap */
+        wake(simba__etcd_mutex_of(e));
+    } else if (kv == NULL) {
+        (void)has_settled(e);
+    }
+}
+
+static void on_evicting(simba_timer *timer)
+{
+    wake(container_of(timer, simba__etcd_mutex, evicting));
+}
+
+/* A free mutex is the first's for its time, and then somebody near looks
+ * whether that has come (S10). It is evicted by whoever has seen it there so
+ * long. */
+static void await_first(simba__etcd_mutex *mutex)
+{
+    int64_t since_ms =
+        mutex->first_ms > mutex->free_ms ? mutex->first_ms : mutex->free_ms;
+
+    mutex->evicting.fire = on_evicting;
+    simba_timer_set(mutex->base.store->base.loop, &mutex->evicting,
+                    mutex->free_ms != 0 ? since_ms + SIMBA__OFFER_MS
+                                        : INT64_MAX);
+}
+
+/* Those who waited for the watch look; after a gap, the first asks. */
+static void on_owner_sure(simba__etcd_mutex *mutex)
+{
+    simba_entry *e = mutex->base.entries;
+    bool is_any = false;
+
+    mutex->free_ms = mutex->freed_mod = 0;
+    mutex->base.holds++;
+    while (e != NULL) {
+        bool has = has_settled((entry_t *)e);
+
+        is_any |= has;
+        e = has ? mutex->base.entries : e->next; /* some may have gone */
+    }
+    if (!is_any) {
+        wake(mutex);
+    }
+    mutex->base.holds--;
+    simba_session_mutex_tidy(mutex->base.store, &mutex->base);
+}
+
+/* The first asks, or when its step is done: wait(). */
+static void on_owner(simba__etcd_watch *watch,
+                     const simba__etcd_kv *kv,
+                     bool is_gone)
+{
+    simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, owner);
+
+    if (kv == NULL) {
+        on_owner_sure(mutex);
+        return;
+    }
+    mutex->free_ms = is_gone ? simba_loop_now_ms() : 0;
+    mutex->freed_mod = is_gone ? kv->mod : 0;
+    await_first(mutex);
+    if (mutex->head != NULL && mutex->head->base.step == SIMBA_STEP_NONE) {
+        wake(mutex);
+    }
+}
+
+static void on_beat(simba__etcd_watch *watch,
+                    const simba__etcd_kv *kv,
+                    bool is_gone)
+{
+    simba_sighting *sighting =
+        &container_of(watch, simba__etcd_mutex, beat)->sighting;
+
+    if (kv != NULL) {
+        simba_sighting_note(sighting, sighting->owner, is_gone ? 0 : kv->mod,
+                            simba_loop_now_ms());
+    }
+}
+
+static bool watch_owner(entry_t *e)
+{
+    simba__etcd_mutex_of(e)->owner.changed = on_owner;
+    return simba__etcd_watch_set(simba__etcd_of(e),
+                                 &simba__etcd_mutex_of(e)->owner,
+                                 simba__etcd_key(&e->txn, 'o'));
 }
 
 static void note_sighting(entry_t *e, int64_t beat)
 {
-    simba_sighting_note(&mutex_of(e)->sighting, e->owner.mod,
+    simba_sighting_note(&simba__etcd_mutex_of(e)->sighting, e->owner.mod,
                         e->owner.is_broken ? 0 : beat, simba_loop_now_ms());
-}
-
-/* A watch that was set lets the entry go on, or if it was set again after a
- * gap, ask. */
-static void on_change(simba__etcd_watch *watch,
-                      const simba__etcd_kv *kv,
-                      bool is_gone)
-{
-    entry_t *e = watch->user;
-    bool is_beat = watch == &e->watches[SIMBA__ETCD_BEAT];
-
-    if (kv == NULL && !is_beat) {
-        e->free_ms = 0;
-        if (!e->is_settling) {
-            wake(e);
-        } else if (is_watching(e)) {
-            e->is_settling = false;
-            go_on(e, LOOK);
-            simba_entry_drop(&e->base);
-        }
-    } else if (is_beat && kv != NULL) {
-        note_sighting(e, is_gone ? 0 : kv->mod);
-    } else if (watch == &e->watches[SIMBA__ETCD_OWNER]) {
-        on_owner(e, is_gone);
-    } else if (is_gone && kv != NULL) {
-        e->base.is_unwatched = true;
-        e->before_gone = kv->mod;
-        wake(e);
-    }
 }
 
 /* How long until the owner may be taken over from, as far as was seen. */
@@ -215,7 +289,7 @@ static int64_t silent_in_ms(const entry_t *e)
 {
     return !e->owner.is_there
                ? 0
-               : simba_sighting_left_ms(&mutex_of(e)->sighting,
+               : simba_sighting_left_ms(&simba__etcd_mutex_of(e)->sighting,
                                         e->is_sighted ? e->owner.mod : -1,
                                         e->owner.lease_ms, simba_loop_now_ms());
 }
@@ -224,33 +298,39 @@ static int64_t silent_in_ms(const entry_t *e)
  * once more when that is sure, and wait. */
 static void wait(entry_t *e)
 {
-    static const char letters[] = {'p', 'o', 'S'};
-    bool is_near = e->base.is_head || e->is_second || e->ahead == 1;
-    const bool wanted[] = {[SIMBA__ETCD_BEFORE] = e->txn.before[0] != '\0',
-                           [SIMBA__ETCD_OWNER] = is_near,
-                           [SIMBA__ETCD_BEAT] = e->base.is_head &&
-                                                e->owner.is_there &&
-                                                !e->owner.is_broken};
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+    bool has_beat = e->base.is_head && e->owner.is_there && !e->owner.is_broken;
     int64_t wait_ms = silent_in_ms(e);
+    bool is_set;
 
     wait_ms = wait_ms <= 0      ? SIMBA__OFFER_MS
               : e->base.is_head ? wait_ms - SIMBA_SIGHTING_MARGIN_MS
                                 : e->base.lease_ms;
     e->txn.session = (int64_t)e->owner.session;
-    for (int i = 0; i < SIMBA__ETCD_WATCHES; i++) {
-        e->watches[i].changed = on_change;
-        e->watches[i].user = e;
-        if (!simba__etcd_watch_set(
-                store_of(e), &e->watches[i],
-                wanted[i] ? simba__etcd_key(&e->txn, letters[i]) : NULL)) {
-            wait_ms = SIMBA__OFFER_MS; /* no memory: by looking, then */
-        }
+    e->before.changed = on_before;
+    is_set = simba__etcd_watch_set(
+        simba__etcd_of(e), &e->before,
+        e->txn.before[0] != '\0' ? simba__etcd_key(&e->txn, 'p') : NULL);
+    if (e->ahead < NEAR || e->base.is_head || !e->owner.is_there) {
+        is_set &= watch_owner(e);
+    }
+    if (e->base.is_head) {
+        mutex->beat.changed = on_beat;
+        is_set &= simba__etcd_watch_set(simba__etcd_of(e), &mutex->beat,
+                                        has_beat ? simba__etcd_key(&e->txn, 'S')
+                                                 : NULL);
+    } else {
+        await_first(mutex);
     }
     if (settles(e)) {
-        /* on_change() comes back to it */
+        /* on_sure() comes back to it */
+    } else if (e->base.is_head && mutex->freed_mod > e->txn.revision) {
+        go_on(e, GRANT); /* since it looked */
     } else if (e->base.is_head && e->owner.is_there && !e->is_sighted) {
         go_on(e, LOOK);
     } else {
+        wait_ms =
+            is_set ? wait_ms : SIMBA__OFFER_MS; /* no memory: by looking */
         e->base.owner = simba__etcd_owner_told(&e->owner);
         e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
         simba_entry_done(&e->base, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
@@ -282,26 +362,52 @@ static void set_before(entry_t *e,
     e->before_attempt = who->attempt;
 }
 
-/* Where we are, by the keys made up to ours, the newest first. */
-static void note_order(entry_t *e, simba__pb_bytes all)
+/* Whom nobody has seen there yet has its time from now on. */
+static void set_first(entry_t *e, const char *name, int64_t create)
+{
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+
+    snprintf(e->txn.first, sizeof e->txn.first, "%.31s", name);
+    e->first_create = create;
+    if (mutex->first != create) {
+        mutex->first = create;
+        mutex->first_ms = simba_loop_now_ms();
+    }
+}
+
+/* Where we are, by the keys made up to ours, the newest first; the last of them
+ * is the first in the queue, if all were told. */
+static void note_order(entry_t *e, const simba__etcd_got *got)
 {
     size_t skip = strlen(simba__etcd_key(&e->txn, 'R'));
-    simba__etcd_kv mine = {0}, before, first;
     char name[SIMBA__ETCD_WAITER] = "";
-    simba__etcd_owner who;
+    simba__pb_bytes all = got->all;
+    simba__etcd_kv kv = {0};
+    int64_t ahead = 0;
 
-    (void)simba__etcd_next_kv(&all, &mine);
-    e->is_vanished |= mine.create != e->txn.create;
+    (void)simba__etcd_next_kv(&all, &kv);
+    e->is_vanished |= kv.create != e->txn.create;
     e->has_order = true;
-    e->base.is_head = !simba__etcd_next_kv(&all, &before);
-    e->is_second = !e->base.is_head && !simba__etcd_next_kv(&all, &first);
     e->txn.before[0] = '\0';
-    if (!e->base.is_head && before.key.length > skip &&
-        before.key.length - skip < sizeof name) {
-        memcpy(name, before.key.at + skip, before.key.length - skip);
-        who = simba__etcd_owner_read(&before);
-        set_before(e, name, &who, before.create);
+    for (; simba__etcd_next_kv(&all, &kv); ahead++) {
+        size_t length = kv.key.length > skip ? kv.key.length - skip : 0;
+        simba__etcd_owner who = simba__etcd_owner_read(&kv);
+
+        length = length < sizeof name ? length : 0;
+        snprintf(name, sizeof name, "%.*s", (int)length, kv.key.at + skip);
+        if (ahead == 0) {
+            set_before(e, name, &who, kv.create);
+        }
     }
+    set_head(e, ahead == 0);
+    e->is_second = ahead == 1;
+    e->first_create = 0;
+    if (ahead == 1 || (ahead > 0 && e->txn.is_whole)) {
+        set_first(e, name, kv.create);
+    }
+    e->ahead = ahead < 2 || e->txn.is_whole ? ahead
+               : e->ahead < got->count      ? e->ahead
+                                            : got->count - 1;
 }
 
 /* The one before has gone. Who was granted stood first, and nobody comes before
@@ -313,7 +419,7 @@ static void note_before_gone(entry_t *e)
     bool is_owner = e->owner.is_there &&
                     simba__attempt_equal(e->owner.attempt, e->before_attempt);
 
-    e->base.is_head = e->is_second || was_granted || is_owner;
+    set_head(e, e->is_second || was_granted || is_owner);
     e->has_order = e->base.is_head;
     e->is_second = false;
     e->txn.before[0] = '\0';
@@ -326,8 +432,8 @@ static void note_waiter(entry_t *e, const simba__etcd_kv *kv)
 
     if (e->txn.create != 0) {
         e->is_vanished = kv->create != e->txn.create;
-    } else if (is_mine(e, &who)) {
-        e->txn.create = kv->create;
+    } else if (simba__etcd_is_mine(e, &who)) {
+        set_create(e, kv->create);
     } else {
         e->is_vanished = who.is_there;
     }
@@ -338,13 +444,13 @@ static void note_joined(entry_t *e)
 {
     const simba__etcd_kv *w = &simba__etcd_got_of(&e->txn, 'w')->kv;
     int64_t count = simba__etcd_got_of(&e->txn, 'N')->count;
-    int64_t *ahead = &mutex_of(e)->ahead;
+    int64_t *ahead = &simba__etcd_mutex_of(e)->ahead;
     simba__etcd_owner last = simba__etcd_owner_read(w);
 
     *ahead = count >= 0 ? count : last.is_there ? *ahead - *ahead / 16 : 0;
     e->ahead = *ahead;
-    e->txn.create = e->txn.revision;
-    e->base.is_head = e->ahead == 0;
+    set_create(e, e->txn.revision);
+    set_head(e, e->ahead == 0);
     e->has_order = e->base.is_head;
     if (!e->base.is_head && last.is_there && !last.is_unreadable) {
         e->has_order = true;
@@ -357,7 +463,7 @@ static void note_joined(entry_t *e)
 static bool is_confirmed(const simba_entry *entry, void *foremost)
 {
     return entry != foremost && !entry->is_head &&
-           ((const entry_t *)entry)->watches[SIMBA__ETCD_BEFORE].is_sure;
+           ((const entry_t *)entry)->before.is_sure;
 }
 
 static void confirm(entry_t *e)
@@ -386,8 +492,9 @@ static bool note(entry_t *e)
 
         switch (*asked++) {
         case 's':
-            if (kv->create != store_of(e)->create) {
-                simba__etcd_session_end(store_of(e), "its lease has ended");
+            if (kv->create != simba__etcd_of(e)->create) {
+                simba__etcd_session_end(simba__etcd_of(e),
+                                        "its lease has ended");
                 return false;
             }
             break;
@@ -424,18 +531,19 @@ static bool note(entry_t *e)
         case 'p':
             if (kv->create != e->before_create) {
                 note_before_gone(e);
-            } else {
-                e->is_second |= e->ahead == 1;
+            } else if (e->ahead == 1) {
+                e->is_second = true;
+                set_first(e, txn->before, e->before_create);
             }
             break;
         case 'v':
-            e->is_kept = simba_sighting_read(&mutex_of(e)->sighting,
+            e->is_kept = simba_sighting_read(&simba__etcd_mutex_of(e)->sighting,
                                              kv->value.at, kv->value.length);
             break;
         case 'R': /* after p */
             e->is_queue_empty = got->count == 0;
             if (create != 0) {
-                note_order(e, got->all);
+                note_order(e, got);
             }
             break;
         default:
@@ -445,8 +553,18 @@ static bool note(entry_t *e)
     return true;
 }
 
+/* The mutex is free, and the first has had its time. */
+static bool is_first_silent(const entry_t *e)
+{
+    const simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+
+    return simba__etcd_is_overdue(mutex) && !e->owner.is_there &&
+           e->first_create != 0 && e->first_create == mutex->first &&
+           simba_loop_now_ms() - mutex->first_ms >= SIMBA__OFFER_MS;
+}
+
 /* What follows from what was seen. */
-static enum action decide(const entry_t *e)
+static enum simba__etcd_action decide(const entry_t *e)
 {
     bool is_queued = e->txn.create != 0;
     bool is_next =
@@ -455,7 +573,8 @@ static enum action decide(const entry_t *e)
     if (e->is_undone) {
         return REFUSE;
     }
-    if (is_mine(e, &e->owner) && !e->owner.is_broken && e->owner.token != 0) {
+    if (simba__etcd_is_mine(e, &e->owner) && !e->owner.is_broken &&
+        e->owner.token != 0) {
         return REFRESH;
     }
     if (e->is_vanished || (e->is_full && !is_queued)) {
@@ -468,10 +587,7 @@ static enum action decide(const entry_t *e)
         return e->sent == GRANT && e->refusals > 1 ? LOOK : GRANT;
     }
     if (is_queued) {
-        return e->free_ms != 0 &&
-                       simba_loop_now_ms() - e->free_ms >= SIMBA__OFFER_MS
-                   ? EVICT
-                   : WAIT;
+        return is_first_silent(e) ? EVICT : WAIT;
     }
     if (e->base.acquire != NULL && e->base.acquire->join) {
         return JOIN;
@@ -479,179 +595,24 @@ static enum action decide(const entry_t *e)
     if (!e->has_looked) {
         return LOOK;
     }
-    return e->is_sighted && !e->is_kept && store_of(e)->clock_id[0] != '\0'
+    return e->is_sighted && !e->is_kept &&
+                   simba__etcd_of(e)->clock_id[0] != '\0'
                ? KEEP
                : REFUSE;
 }
 
-/* --- transactions -------------------------------------------------------- */
-
-/* What all writes of an attempt depend on: it was not undone, and our session
- * is the one that it began with. */
-static void if_alive(entry_t *e)
-{
-    simba__etcd_if(&e->txn, 'x', CREATE, 0, NULL);
-    simba__etcd_if(&e->txn, 's', CREATE, store_of(e)->create, NULL);
-}
-
-/* Of a silent owner also by its value: after a restore revisions come again.
- * S4: the token is above every one that was ever granted, as far as the clocks
- * of those who are granted did not go back over a restore. */
-static void write_grant(entry_t *e)
-{
-    simba__etcd_txn *txn = &e->txn;
-    const simba__etcd_owner *seen = &e->owner;
-    uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
-    uint64_t now_us = (uint64_t)simba__etcd_wall_us();
-    bool is_queued = txn->create != 0;
-    char token[24];
-
-    above = above > e->last_token ? above : e->last_token;
-    e->mine = (simba__etcd_owner){.is_there = true,
-                                  .attempt = e->base.attempt,
-                                  .token = now_us > above ? now_us : above + 1,
-                                  .session = (uint64_t)store_of(e)->lease,
-                                  .lease_ms = e->base.lease_ms,
-                                  .acquired_at_ms = (int64_t)now_us / 1000};
-    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
-    e->base.token = e->mine.token; /* should the reply be lost */
-    snprintf(token, sizeof token, "%016" PRIx64, e->mine.token);
-    simba__etcd_if(txn, 'o', MOD, seen->mod, NULL);
-    if (seen->is_there && !seen->is_unreadable) {
-        simba__etcd_if(txn, 'o', VALUE, 0, seen->text);
-    }
-    if (seen->is_there && !seen->is_broken) {
-        txn->session = (int64_t)seen->session;
-        simba__etcd_if(txn, 'S', MOD, mutex_of(e)->sighting.beat, NULL);
-    }
-    simba__etcd_if(txn, is_queued ? 'q' : 'w', is_queued ? CREATE : MOD,
-                   is_queued ? txn->create : e->waiting_mod, NULL);
-    if_alive(e);
-    simba__etcd_if(txn, 't', e->has_no_token ? CREATE : BELOW, 0,
-                   e->has_no_token ? NULL : token);
-    simba__etcd_put(txn, THEN, 'o', simba__etcd_owner_write(&e->mine));
-    simba__etcd_put(txn, THEN, 't', token);
-    if (is_queued) {
-        simba__etcd_delete(txn, 'q');
-        simba__etcd_delete_w(txn);
-    } else if (e->waiting_mod != 0) {
-        simba__etcd_delete(txn, 'w');
-    }
-    if (e->has_looked && !is_queued) { /* by what was kept of it */
-        simba__etcd_delete(txn, 'v');
-    }
-    simba__etcd_get(txn, ELSE, "otw"); /* short; a look tells the rest */
-}
-
-static void write_refresh(entry_t *e)
-{
-    if (is_mine(e, &e->owner)) { /* and was not told */
-        e->mine = e->owner;
-        e->base.token = e->mine.token;
-    }
-    simba__etcd_if(&e->txn, 'o', VALUE, 0, e->mine.text);
-    if_alive(e);
-    e->mine.session = (uint64_t)store_of(e)->lease;
-    e->mine.lease_ms = e->base.lease_ms;
-    simba__etcd_put(&e->txn, THEN, 'o', simba__etcd_owner_write(&e->mine));
-    simba__etcd_get(&e->txn, ELSE, "s");
-}
-
-/* Under the number of an earlier join that was not answered. */
-static void write_join(entry_t *e)
-{
-    simba__etcd_owner waiter = {.attempt = e->base.attempt,
-                                .acquired_at_ms = simba__etcd_wall_us() / 1000};
-
-    e->txn.number = e->base.number;
-    simba__etcd_if(&e->txn, 'q', CREATE, 0, NULL);
-    if_alive(e);
-    simba__etcd_get(&e->txn, THEN, /* before they change */
-                    mutex_of(e)->ahead > LONG ? "w" : "wN");
-    memcpy(waiter.id, e->base.id, sizeof waiter.id);
-    simba__etcd_put(&e->txn, THEN, 'q', simba__etcd_owner_write(&waiter));
-    snprintf(waiter.id, sizeof waiter.id, "%" PRIx64 "-%u",
-             (uint64_t)store_of(e)->lease, e->txn.number);
-    simba__etcd_put(&e->txn, THEN, 'w', simba__etcd_owner_write(&waiter));
-    simba__etcd_get(&e->txn, ELSE, "qxs");
-}
-
-/* By the keys that matter to us, and if these do not tell by the whole queue,
- * which a server reads from end to end. */
-static void write_look(entry_t *e)
-{
-    char letters[SIMBA__ETCD_ASKED + 1];
-
-    snprintf(letters, sizeof letters, "sotxS%s%s%s",
-             e->txn.number != 0 ? "q" : "vw",
-             e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
-    e->txn.session = (int64_t)e->owner.session;
-    if (e->base.is_unwatched) { /* most likely the one before owns it now */
-        e->txn.session = (int64_t)strtoull(e->txn.before, NULL, 16);
-    }
-    e->base.is_unwatched = false;
-    simba__etcd_get(&e->txn, THEN, letters);
-}
-
-/* Of an owner by what it wrote; of a waiter, or of one that may be anything
- * after a lost reply, by looking. A tombstone is also for what may come late
- * and was never asked to be undone. */
-static void write_remove(entry_t *e)
-{
-    bool is_free = e->is_owner;
-    bool is_entombed =
-        !e->is_full && !store_of(e)->is_closing &&
-        (e->base.is_doubted ||
-         (e->base.release != NULL && e->base.release->tombstone_ms > 0));
-
-    e->owner.is_there = false;
-    if (is_free) {
-        simba__etcd_if(&e->txn, 'o', VALUE, 0, e->mine.text);
-        simba__etcd_delete(&e->txn, 'o');
-    } else if (e->txn.create != 0) {
-        simba__etcd_if(&e->txn, 'q', CREATE, e->txn.create, NULL);
-        if (e->base.is_head) {
-            simba__etcd_delete_w(&e->txn);
-        }
-    }
-    if (!is_free && e->txn.number != 0) {
-        simba__etcd_delete(&e->txn, 'q');
-    }
-    for (int branch = THEN; branch <= ELSE; branch++) {
-        if (is_entombed) {
-            simba__etcd_put(&e->txn, branch, 'x', "");
-        }
-        if (!is_free || branch == ELSE) {
-            simba__etcd_get(&e->txn, branch, "o");
-        }
-    }
-}
-
-static void write_eviction(entry_t *e)
-{
-    simba__etcd_if(&e->txn, 'o', CREATE, 0, NULL);
-    simba__etcd_if(&e->txn, 'p', CREATE, e->before_create, NULL);
-    simba__etcd_delete(&e->txn, 'p');
-}
-
-static void write_kept(entry_t *e)
-{
-    char text[SIMBA_SIGHTING_TEXT];
-
-    simba_sighting_write(&mutex_of(e)->sighting, text);
-    simba__etcd_put(&e->txn, THEN, 'v', text);
-}
+/* --- what follows ------------------------------------------------------- */
 
 /* A server that says there is no space may have carried it out, but will not
  * any more: look what has come of it. What only deletes is carried out. */
 static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 {
     entry_t *e = container_of(txn, entry_t, txn);
-    enum action sent = (enum action)e->sent;
+    enum simba__etcd_action sent = (enum simba__etcd_action)e->sent;
     int native = status == SIMBA_OK ? 0 : error->native;
 
-    if (native == NOT_FOUND && !store_of(e)->is_closing) {
-        simba__etcd_session_end(store_of(e), "its lease is not found");
+    if (native == NOT_FOUND && !simba__etcd_of(e)->is_closing) {
+        simba__etcd_session_end(simba__etcd_of(e), "its lease is not found");
     } else if ((native == NO_SPACE && !e->is_full) ||
                (native == NOT_FOUND && sent == REMOVE)) {
         e->is_full |= native == NO_SPACE;
@@ -665,7 +626,7 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         owns(e);
     } else if (sent == REFRESH) {
         stands(e, SIMBA_STANDS_VANISHED);
-    } else if (sent == REMOVE && !is_mine(e, &e->owner)) {
+    } else if (sent == REMOVE && !simba__etcd_is_mine(e, &e->owner)) {
         stands(e, SIMBA_STANDS_NOWHERE);
     } else if (sent == REMOVE) { /* written otherwise, or broken */
         e->mine = e->owner;
@@ -683,11 +644,10 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         e->has_looked = sent == LOOK || (e->has_looked && sent != GRANT);
         e->has_order &= sent != EVICT;
         e->is_kept |= sent == KEEP;
-        if (!e->is_second || e->owner.is_there ||
-            !e->watches[SIMBA__ETCD_OWNER].is_sure) {
-            e->free_ms = 0;
-        } else if (e->free_ms == 0) {
-            e->free_ms = simba_loop_now_ms();
+        if (e->owner.is_there || !simba__etcd_mutex_of(e)->owner.is_sure) {
+            simba__etcd_mutex_of(e)->free_ms = 0;
+        } else if (simba__etcd_mutex_of(e)->free_ms == 0) {
+            simba__etcd_mutex_of(e)->free_ms = simba_loop_now_ms();
         }
         e->base.position = (uint64_t)txn->create;
         go_on(e, decide(e));
@@ -695,12 +655,8 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
     simba_entry_drop(&e->base);
 }
 
-static void go_on(entry_t *e, enum action action)
+static void go_on(entry_t *e, enum simba__etcd_action action)
 {
-    static void (*const write[])(entry_t *) = {
-        [GRANT] = write_grant,  [REFRESH] = write_refresh, [JOIN] = write_join,
-        [LOOK] = write_look,    [EVICT] = write_eviction,  [KEEP] = write_kept,
-        [REMOVE] = write_remove};
     simba_error error;
 
     if (action == WAIT) {
@@ -721,12 +677,12 @@ static void go_on(entry_t *e, enum action action)
     } else {
         e->sent = (int)action;
         e->sent_ms = simba_loop_now_ms();
-        e->txn.self = store_of(e);
+        e->txn.self = simba__etcd_of(e);
         e->txn.mutex = simba_session_mutex_name(e->base.mutex);
         e->txn.attempt = e->base.attempt;
         e->txn.done = on_reply;
         simba__etcd_begin(&e->txn);
-        write[action](e);
+        simba__etcd_write(e, action);
         simba_entry_hold(&e->base);
         simba__etcd_submit(&e->txn,
                            e->base.acquire != NULL ? e->base.acquire
@@ -770,16 +726,14 @@ void simba__etcd_entry_look(simba_entry *entry)
     entry_t *e = begin_step(entry);
 
     e->has_order &= entry->acquire == NULL || !entry->acquire->is_backstop;
+    e->has_order &= e->first_create != 0 ||
+                    !simba__etcd_is_overdue(simba__etcd_mutex_of(e));
     if (e->is_owner) {
         go_on(e, REFRESH);
     } else if (entry->is_head) {
         e->owner = (simba__etcd_owner){0};
         go_on(e, GRANT);
-    } else if (!entry->is_unwatched ||
-               !simba__etcd_watch_set(store_of(e),
-                                      &e->watches[SIMBA__ETCD_OWNER],
-                                      simba__etcd_key(&e->txn, 'o')) ||
-               !settles(e)) {
+    } else if (!entry->is_unwatched || !watch_owner(e) || !settles(e)) {
         go_on(e, LOOK);
     }
 }
@@ -788,7 +742,8 @@ void simba__etcd_entry_remove(simba_entry *entry)
 {
     entry_t *e = begin_step(entry);
 
-    clear_watches(e);
+    end_settling(e);
+    (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !entry->is_doubted;
     go_on(e, REMOVE);
 }

@@ -3,6 +3,7 @@
  *   etcd.c      open, close, the table; the session and renewals
  *   settings.c  the URL
  *   acquire.c   acquire, look, remove: what follows from what was seen
+ *   writes.c    the transactions of these
  *   txn.c       keys, owners, transactions
  *   watches.c   the set of watches
  *   admin.c     read, list, break, doctor; observers
@@ -16,6 +17,7 @@
 #include <simba/sys/session_store.h>
 
 #include "backends/etcd/grpc.h"
+#include "core/mutex_model.h"
 #include "kit/backoff.h"
 #include "kit/log.h"
 #include "kit/tls.h"
@@ -87,7 +89,8 @@ typedef struct simba__etcd_got {
  *   o/MUTEX            who owns it; no lease
  *   t/MUTEX            the last token, 16 hex digits; kept
  *   w/MUTEX            somebody waits: who came last; no lease
- *   q/MUTEX/WAITER     one who waits, p: the one before; with its session
+ *   q/MUTEX/WAITER     one who waits, p: the one before, f: the first; with its
+ *                      session
  *   x/MUTEX/ATTEMPT    a tombstone; lives with its session
  *   v/MUTEX/CLOCK      what a host has seen of an owner; no lease
  *   b/MUTEX/TOKEN      a break, for the book; kept
@@ -105,6 +108,8 @@ typedef struct simba__etcd_txn {
     simba_attempt attempt;           /* x */
     unsigned number;                 /* q: 0: none */
     char before[SIMBA__ETCD_WAITER]; /* p: "": none */
+    char first[SIMBA__ETCD_WAITER];  /* f */
+    bool is_whole;                   /* R: all of them, not three */
     int64_t create;                  /* of q; R: up to this */
     int64_t session;                 /* S */
     uint64_t token;                  /* b */
@@ -171,7 +176,6 @@ struct simba__etcd_watch {
     void (*changed)(simba__etcd_watch *watch,
                     const simba__etcd_kv *kv,
                     bool is_gone);
-    void *user;            /* for it */
     char *key;             /* NULL: not set */
     int64_t id;            /* of the stream */
     bool is_sure;          /* confirmed: what happens from now on is told */
@@ -195,16 +199,32 @@ struct simba__etcd_mutex {
     simba_session_mutex base;
     simba_sighting sighting;
     int64_t ahead; /* waiters that the last one found there, or fewer */
+    simba__etcd_watch owner; /* for those who are near the head of the queue */
+    simba__etcd_watch beat;  /* of the owner, for the first */
+    int waiting;             /* how many of this process are in the queue */
+    simba__etcd_entry *head; /* of them, if it is the first */
+    int64_t free_ms; /* since when it is free, as far as known; 0: not */
+    int64_t
+        freed_mod; /* the revision in which it became free; 0: owned since */
+    int64_t first, first_ms; /* who was seen first, and since when */
+    simba_timer evicting;    /* when the first has had its time */
     simba__etcd_watch watch; /* for observers */
     uint64_t observed_token; /* of the last owner they were told of */
 };
 
-/* What a waiter watches: who is before it, the owner, its heartbeat. */
-enum {
-    SIMBA__ETCD_BEFORE,
-    SIMBA__ETCD_OWNER,
-    SIMBA__ETCD_BEAT,
-    SIMBA__ETCD_WATCHES
+/* What an entry does next: transactions, and what ends a step. */
+enum simba__etcd_action {
+    GRANT,   /* take it: free, or of a silent owner; first, or nobody waits */
+    REFRESH, /* it is ours: write it again, so that the lease runs from now */
+    JOIN,    /* to the end of the queue */
+    LOOK,    /* who owns, and where we are in the queue */
+    EVICT,   /* the first had its time: it begins anew, if it lives */
+    KEEP,    /* what who only tries has seen */
+    REMOVE,  /* what we own, or what else may be there */
+    WAIT,
+    REFUSE,
+    VANISH,
+    FAIL
 };
 
 struct simba__etcd_entry {
@@ -238,12 +258,12 @@ struct simba__etcd_entry {
     int64_t before_create; /* its create revision, and whose it is */
     int64_t before_gone;   /* in which it went; 0: not told */
     simba_attempt before_attempt;
-    int64_t ahead;        /* how many it found there */
-    bool is_second;       /* the one before is the first */
-    int64_t free_ms;      /* since when the mutex is free; 0: it is not */
-    simba_timer evicting; /* when the first has had its time */
-    simba__etcd_watch watches[SIMBA__ETCD_WATCHES];
-    bool is_settling; /* waits for its watches to be sure, then looks */
+    int64_t ahead;            /* how many are, or fewer */
+    bool is_second;           /* the one before is the first */
+    int64_t first_create;     /* of txn.first; 0: not known */
+    simba__etcd_watch before; /* on who is before it */
+    bool is_settling;         /* waits for its watches to be sure, then looks */
+    simba_timer settling;     /* and not for longer */
 };
 
 struct simba__etcd {
@@ -278,9 +298,35 @@ struct simba__etcd {
     bool is_watching; /* the stream is there */
     simba__etcd_watch *watches;
     int64_t watch_id;
+    int64_t refused_ms; /* when one was refused last */
 };
 
 #define SIMBA__ETCD(store) ((simba__etcd *)(store))
+
+static inline simba__etcd *simba__etcd_of(const simba__etcd_entry *entry)
+{
+    return SIMBA__ETCD(entry->base.store);
+}
+
+static inline simba__etcd_mutex *simba__etcd_mutex_of(
+    const simba__etcd_entry *entry)
+{
+    return (simba__etcd_mutex *)entry->base.mutex;
+}
+
+static inline bool simba__etcd_is_mine(const simba__etcd_entry *entry,
+                                       const simba__etcd_owner *owner)
+{
+    return owner->is_there &&
+           simba__attempt_equal(owner->attempt, entry->base.attempt);
+}
+
+/** It is free for longer than the first has time to come (S10). */
+static inline bool simba__etcd_is_overdue(const simba__etcd_mutex *mutex)
+{
+    return mutex->free_ms != 0 &&
+           simba_loop_now_ms() - mutex->free_ms >= SIMBA__OFFER_MS;
+}
 
 /** A reply has shown that the session is over. */
 void simba__etcd_session_end(simba__etcd *self, const char *why);
@@ -291,6 +337,12 @@ void simba__etcd_entry_put(simba_entry *entry);
 void simba__etcd_entry_look(simba_entry *entry);
 void simba__etcd_entry_remove(simba_entry *entry);
 void simba__etcd_entry_forget(simba_entry *entry);
+
+/* --- writes.c ------------------------------------------------------------ */
+
+/** Write what is sent for an action that is a transaction. */
+void simba__etcd_write(simba__etcd_entry *entry,
+                       enum simba__etcd_action action);
 
 /* --- admin.c ------------------------------------------------------------- */
 

@@ -242,11 +242,15 @@ void simba__rpc_fini(simba__rpc *rpc)
 
 /* nghttp2 is not to be closed from within these, so that whoever wants the
  * connection broken only says why. */
-static int give_up(simba__grpc *grpc, int code, int native, const char *words)
+int simba__grpc_give_up(simba__grpc *grpc,
+                        int code,
+                        int native,
+                        const char *words)
 {
     if (grpc->why.code == SIMBA_OK) {
         simba_error_set(&grpc->why, code, native, "%s", words);
     }
+    simba_connection_write(grpc->connection, "", 0); /* flush() comes */
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
@@ -320,7 +324,7 @@ static int on_data(nghttp2_session *session,
     }
     simba__text_add(&rpc->input, (const char *)bytes, count);
     if (rpc->input.is_failed) {
-        return give_up(self, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__grpc_give_up(self, SIMBA_ENOMEM, 0, "out of memory");
     }
     while (rpc->is_stream && (rc = next_message(rpc, &at)) == 1) {
         rpc->done(rpc, SIMBA_OK, NULL);
@@ -331,7 +335,8 @@ static int on_data(nghttp2_session *session,
     memmove(rpc->input.bytes, rpc->input.bytes + at, rpc->input.length - at);
     rpc->input.length -= at;
     return rc < 0 || rpc->input.length > MESSAGE_MOST + PREFIX
-               ? give_up(self, SIMBA_EUNAVAIL, 0, "a message that is none")
+               ? simba__grpc_give_up(self, SIMBA_EUNAVAIL, 0,
+                                     "a message that is none")
                : 0;
 }
 
@@ -378,7 +383,7 @@ static int on_close(nghttp2_session *session,
     outcome = conclude(rpc, reset, &words);
     native = rpc->status < 0 ? 0 : rpc->status;
     if (outcome == SIMBA__GRPC_ELSEWHERE || rpc->is_stream) {
-        give_up(grpc, SIMBA_EUNAVAIL, native, words);
+        simba__grpc_give_up(grpc, SIMBA_EUNAVAIL, native, words);
         if (!rpc->is_stream && !rpc->exchange.is_greeting) {
             rpc->is_again = true; /* when the connection breaks; see failed() */
             return 0;
@@ -413,11 +418,12 @@ static void on_authenticated(simba__rpc *rpc,
         strstr(rpc->words, "authentication is not enabled") != NULL) {
         simba_connection_ready(grpc->connection);
     } else {
-        give_up(grpc,
-                status == SIMBA_OK || status == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL
-                                                               : status,
-                error == NULL ? 0 : error->native,
-                rpc->words[0] == '\0' ? "no token" : rpc->words);
+        simba__grpc_give_up(grpc,
+                            status == SIMBA_OK || status == SIMBA_EUNKNOWN
+                                ? SIMBA_EUNAVAIL
+                                : status,
+                            error == NULL ? 0 : error->native,
+                            rpc->words[0] == '\0' ? "no token" : rpc->words);
     }
 }
 
@@ -507,7 +513,8 @@ static size_t received(void *self,
         nghttp2_session_mem_recv(grpc->session, (const uint8_t *)bytes, size);
 
     if (rc < 0) {
-        give_up(grpc, SIMBA_EUNAVAIL, (int)rc, nghttp2_strerror((int)rc));
+        simba__grpc_give_up(grpc, SIMBA_EUNAVAIL, (int)rc,
+                            nghttp2_strerror((int)rc));
     }
     grpc->heard += size;
     settle(grpc);
@@ -529,7 +536,8 @@ static void flush(void *self, simba_connection *connection)
         simba_connection_write(connection, bytes, (size_t)count);
     }
     if (count < 0) {
-        give_up(grpc, SIMBA_ENOMEM, (int)count, nghttp2_strerror((int)count));
+        simba__grpc_give_up(grpc, SIMBA_ENOMEM, (int)count,
+                            nghttp2_strerror((int)count));
     }
     settle(grpc);
 }

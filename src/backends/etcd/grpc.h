@@ -94,6 +94,14 @@ void simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc);
  * connection, so that its user begins anew with the next one. */
 bool simba__rpc_send(simba__grpc *grpc, simba__rpc *rpc);
 
+/** Break the connection as soon as nobody is in it, for another server or
+ * another token; also from within done(). Returns what callbacks of nghttp2 do
+ * then. */
+int simba__grpc_give_up(simba__grpc *grpc,
+                        int code,
+                        int native,
+                        const char *words);
+
 /** Nobody awaits it any more: done() is not called. Frees what it holds. */
 void simba__rpc_fini(simba__rpc *rpc);
 

@@ -31,14 +31,14 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
         (uint64_t)(letter == 'S' ? txn->session : txn->self->lease);
 
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
-                       letter == 'S'                     ? 's'
-                       : strchr("pRNQW", letter) != NULL ? 'q'
-                       : letter == 'O'                   ? 'o'
-                                                         : letter);
+                       letter == 'S'                      ? 's'
+                       : strchr("pfRNQW", letter) != NULL ? 'q'
+                       : letter == 'O'                    ? 'o'
+                                                          : letter);
     if (strchr("sSOW", letter) == NULL) {
         simba__text_escape(&text, txn->mutex);
     }
-    if (strchr("xqpvbRNQ", letter) != NULL) {
+    if (strchr("xqpfvbRNQ", letter) != NULL) {
         simba__text_put(&text, "/");
     }
     if (letter == 's' || letter == 'S') {
@@ -48,8 +48,8 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
                            txn->attempt.high, txn->attempt.low);
     } else if (letter == 'q') {
         simba__text_printf(&text, "%" PRIx64 "-%u", session, txn->number);
-    } else if (letter == 'p') {
-        simba__text_put(&text, txn->before);
+    } else if (letter == 'p' || letter == 'f') {
+        simba__text_put(&text, letter == 'p' ? txn->before : txn->first);
     } else if (letter == 'v') {
         simba__text_put(&text, txn->self->clock_id);
     } else if (letter == 'b') {
@@ -193,7 +193,7 @@ void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
             txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, txn->key);
             simba__pb_number(txn->text, 3,
-                             is_order                         ? 3
+                             is_order && !txn->is_whole       ? 3
                              : strchr("OW", *letters) != NULL ? PAGE
                                                               : 0);
             simba__pb_number(txn->text, 5, is_order ? 2 : *letters == 'Q');

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REFUSED_MS = 10000 }; /* a watch is refused in earnest, not by a token */
+
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
  * start at, 7 id. WatchCancelRequest: 1 id. */
 static void send_create(simba__etcd *self, simba__etcd_watch *watch)
@@ -101,8 +103,22 @@ static void take_events(simba__etcd *self, simba__pb_bytes reply, int64_t id)
     }
 }
 
-/* WatchResponse: 1 header, which has 3 the revision; 2 id; 3 created; 4
- * canceled; 11 events. */
+/* One that the server does not let us have: our token may be no longer known,
+ * and with another connection comes another. If that does not help, who looks
+ * now and then has to do without. */
+static void take_refusal(simba__etcd *self)
+{
+    int64_t now_ms = simba_loop_now_ms();
+
+    if (self->refused_ms == 0 || now_ms - self->refused_ms > REFUSED_MS) {
+        self->refused_ms = now_ms;
+        (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
+                                  "a watch is refused");
+    }
+}
+
+/* WatchResponse: 1 header, which has 3 the revision; 2 id, -1: of none; 3
+ * created; 4 canceled; 5 the revision it was compacted at; 11 events. */
 static void on_message(simba__rpc *rpc,
                        int status,
                        __attribute__((unused)) const simba_error *error)
@@ -117,10 +133,14 @@ static void on_message(simba__rpc *rpc,
     }
     reply = simba__pb_read(rpc->reply);
     watch = find(self, reply.number[2]);
-    if (watch == NULL) {
+    if (watch == NULL && reply.number[2] >= 0) {
         return; /* cleared meanwhile */
     }
-    if (reply.number[4] != 0) {
+    if (reply.number[4] != 0 && (watch == NULL || reply.number[5] == 0)) {
+        take_refusal(self);
+    } else if (watch == NULL) {
+        /* of none */
+    } else if (reply.number[4] != 0) {
         /* Compacted: what happened meanwhile is not known any more. */
         watch->next_revision = 0;
         send_create(self, watch);

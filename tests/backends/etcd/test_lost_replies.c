@@ -189,6 +189,57 @@ TEST_AROUND(test_driver__a_fault_is_over_before_the_next,
     }
 }
 
+/* A server that confirms no watch is left when somebody has waited in vain. */
+TEST_AROUND(test_etcd__goes_on_when_a_watch_is_not_confirmed,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request request = asking(&b);
+
+    ask(&a);
+    run(&b, (simba_request){.kind = SIMBA_READ});
+    simba_loop_enter(second.loop);
+    SIMBA__ETCD(second.backend)->is_watching = false; /* none is sent */
+    simba_loop_leave(second.loop);
+    request.deadline_ms = simba_loop_now_ms() + 200;
+    assert_int_equal(try_run(&b, request), SIMBA_EUNKNOWN);
+    ask(&b);
+    assert_true(got.is_queued);
+    release(&a);
+    ask_until_mine(&b, 2500, "who waits");
+    release(&b);
+}
+
+/* S10: each of them costs an offer, and no wake-up but the store's own is
+ * needed. */
+TEST_AROUND(test_etcd__silent_waiters_in_a_row_are_passed_over,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c"), d = person(&second, "d");
+    struct who e = person(&first, "e");
+    int64_t since_ms;
+
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    ask(&d);
+    ask(&e);
+    assert_true(got.is_queued && !got.is_head);
+    since_ms = simba_loop_now_ms();
+    release(&a);
+    do {
+        if (!handle_woken(&first, mutex, LEASE)) {
+            fail_msg("%s", "nobody is woken");
+        }
+        ask(&e);
+    } while (!got.mine);
+    assert_in_range(simba_loop_now_ms() - since_ms, 3 * OFFER_MS, LEASE);
+    release(&e);
+}
+
 /* S11: who came last before us has left, and another waits still. */
 TEST_AROUND(test_etcd__who_comes_after_one_that_left_is_not_the_first,
             open_handles,

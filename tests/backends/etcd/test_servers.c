@@ -231,6 +231,46 @@ TEST_AROUND(test_etcd__sessions_that_end_at_once_are_made_more_slowly,
     release(&a);
 }
 
+/* --- a token that is no longer known ------------------------------------- */
+
+static bool is_watched(struct handle *handle)
+{
+    simba_session_mutex *watched;
+    bool is_sure;
+
+    simba_loop_enter(handle->loop);
+    watched = simba_session_mutex_get((simba_session_store *)handle->backend,
+                                      mutex, false);
+    is_sure = ((simba__etcd_mutex *)watched)->watch.is_sure;
+    simba_loop_leave(handle->loop);
+    return is_sure;
+}
+
+/* Its watches are refused then, in words that do not say so. */
+TEST_AROUND(test_etcd__watches_with_another_token, open_handles, close_handles)
+{
+    struct handle user;
+    struct who a = person(&user, "a");
+    char *rest;
+
+    sh("etcdctl user add root:root && etcdctl user grant-role root root");
+    assert_true(
+        asprintf(&rest, "//root:root@%s", getenv("SIMBA_SERVER_HOSTS")) > 0);
+    sh("etcdctl auth enable");
+    assert_int_equal(handle_open(&user, &simba_module, rest, &why), SIMBA_OK);
+    run(&a, (simba_request){.kind = SIMBA_READ});
+    sh("echo root | etcdctl --user root:root user passwd root "
+       "--interactive=false");
+    simba_loop_enter(user.loop);
+    user.backend->ops->subscription(user.backend, mutex,
+                                    SIMBA_SUBSCRIBE_OBSERVE);
+    simba_loop_leave(user.loop);
+    await(is_watched(&user));
+    sh("etcdctl --user root:root auth disable && etcdctl user delete root");
+    handle_close(&user);
+    free(rest);
+}
+
 /* --- a wire that is cut -------------------------------------------------- */
 
 static struct proxy *proxy;
