@@ -102,7 +102,7 @@ void simba__connection_settle(simba_connection *conn)
     }
     if (conn->logged != SIMBA_OK) {
         conn->logged = SIMBA_OK;
-        say(conn, SIMBA_LOG_INFO, conn->was_up ? "back again" : "connected");
+        say(conn, SIMBA_LOG_INFO, "back again");
     }
     if (config->ready != NULL) {
         config->ready(config->self, conn);
@@ -232,7 +232,8 @@ void simba_connection_break(simba_connection *conn,
                     conn->where, words);
     simba_timer_set(config->loop, &conn->timer, next_try_ms(conn, was_ready));
     conn->which = (conn->which + 1) % config->host_count;
-    if (conn->failures <= config->host_count || conn->logged != code) {
+    if (conn->was_up &&
+        (conn->failures <= config->host_count || conn->logged != code)) {
         conn->logged = code;
         say(conn, SIMBA_LOG_WARN, words);
     }

@@ -41,6 +41,7 @@ static const char *url_at(const char *host)
         {"postgres", "postgres://simba@", "/postgres?sslmode=disable"},
         {"mysql", "mysql://simba@", "/simba?option_file=/dev/null&tls=off"},
         {"zookeeper", "zookeeper://", ""},
+        {"etcd", "etcd://", ""},
         {"redis:", "redis://", "?restart_grace=0"},
         {"redis+cluster", "redis+cluster://", "?restart_grace=0"},
         {"redis+sentinel", "redis+sentinel://", "/simba?restart_grace=0"},

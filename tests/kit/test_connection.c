@@ -50,6 +50,37 @@ TEST(test_connection__pauses_grow_with_failures)
     client_close(&client);
 }
 
+static void count_message(void *count,
+                          enum simba_log_level level,
+                          const char *component,
+                          const char *message)
+{
+    (void)level, (void)component, (void)message;
+    ++*(_Atomic int *)count;
+}
+
+/* What fails says so already, and once is enough. */
+TEST(test_connection__warns_of_a_server_that_was_there)
+{
+    _Atomic int messages = 0;
+    struct client client = {
+        .config = {.log = count_message, .log_user = &messages}};
+    simba_connection_host *host = &client.hosts[0];
+    int listener = listen_on(host);
+
+    close(listener);
+    client_open(&client);
+    await(client.downs >= 2);
+    assert_int_equal(messages, 0);
+    client_close(&client);
+    listener = listen_on(host);
+    client_open(&client);
+    close(admit(listener));
+    await(messages == 1);
+    client_close(&client);
+    close(listener);
+}
+
 TEST(test_connection__pauses_grow_also_if_it_breaks_when_it_is_ready)
 {
     struct client client = {0};

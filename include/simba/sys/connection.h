@@ -249,7 +249,8 @@ typedef struct simba_connection_config {
     void (*flush)(void *self, simba_connection *connection);
 
     /** MAY be NULL: what breaks is told to `down` only. Else it is a warning,
-     * of each server once, and there is a message when it is back. */
+     * of each server once, and there is a message when it is back. Who was
+     * never connected is told by the requests that fail. */
     simba_log_fn log;
     void *log_user;
 

@@ -341,8 +341,11 @@ static void on_down(void *grpc,
 
     (void)connection;
     (void)why;
-    self->has_failed = true;
     simba__etcd_watches_lost(self);
+    if (!self->has_failed) { /* those who wait see whether another is there */
+        self->has_failed = true;
+        simba_wake(self->base.base.loop, NULL);
+    }
 }
 
 static int connect(simba__etcd *self,
