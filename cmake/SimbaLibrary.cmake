@@ -69,6 +69,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/period.c
   ${simba_src}/core/rng.c
   ${simba_src}/core/schedule.c
+  ${simba_src}/core/spin.c
   ${simba_src}/core/state.c
 )
 
@@ -88,6 +89,7 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/subscribers.c
   ${simba_src}/runtime/loop.c
   ${simba_src}/runtime/metrics.c
+  ${simba_src}/runtime/poll.c
   ${simba_src}/runtime/callback_pool.c
   ${simba_src}/runtime/worker.c
 )

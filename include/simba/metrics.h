@@ -61,6 +61,9 @@ typedef struct simba_store_counts {
     uint64_t contenders;     /**< open at this instant */
     uint64_t owned;          /**< mutexes owned at this instant */
     uint64_t requests;       /**< that the store was asked for */
+    uint64_t spins;         /**< times one looked for a reply before sleeping */
+    uint64_t spins_in_vain; /**< of these: it slept in the end */
+    uint64_t spin_us;       /**< CPU time that took, in microseconds */
 } simba_store_counts;
 
 typedef struct simba_metrics simba_metrics; /* opaque, a snapshot */

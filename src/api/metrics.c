@@ -66,6 +66,9 @@ static bool copy_all(simba_metrics *metrics, struct simba__loop_metrics *from)
     metrics->store.reconnects = atomic_load(&from->reconnects);
     metrics->store.callback_waits = atomic_load(&from->callback_waits);
     metrics->store.requests = from->requests;
+    metrics->store.spins = atomic_load(&from->spins);
+    metrics->store.spins_in_vain = atomic_load(&from->spins_in_vain);
+    metrics->store.spin_us = atomic_load(&from->spin_ns) / 1000;
     metrics->store.contenders = from->contenders;
     metrics->store.owned = from->owned;
     return true;
@@ -200,6 +203,14 @@ static const struct {
     {"callback_waits_total", "counter",
      "Times callbacks waited because all callback threads were busy.",
      offsetof(simba_store_counts, callback_waits)},
+    {"spins_total", "counter", "Times one looked for a reply before sleeping.",
+     offsetof(simba_store_counts, spins)},
+    {"spins_in_vain_total", "counter",
+     "Times one looked for a reply and slept in the end.",
+     offsetof(simba_store_counts, spins_in_vain)},
+    {"spin_microseconds_total", "counter",
+     "CPU time of looking for replies, in microseconds.",
+     offsetof(simba_store_counts, spin_us)},
     {"contenders", "gauge", "Contenders that are open.",
      offsetof(simba_store_counts, contenders)},
     {"owned_mutexes", "gauge", "Mutexes that are owned.",

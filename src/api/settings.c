@@ -3,7 +3,9 @@
 
 #include "api/config_file.h"
 #include "api/store.h"
+#include "core/spin.h"
 #include "kit/secret.h"
+#include "kit/url.h"
 #include "util/text.h"
 
 #include <simba/duration.h>
@@ -274,6 +276,31 @@ static int take_config(struct simba__settings *settings,
     return take_default(settings, config, error);
 }
 
+/* The one parameter of a URL that is not the store's but ours. */
+static int take_spin(struct simba__settings *settings, simba_error *error)
+{
+    uint64_t most_us = 0;
+    char *value;
+    int rc = simba__url_take(settings->url, "spin", &value);
+
+    if (rc == SIMBA_OK && value != NULL && strcmp(value, "off") != 0 &&
+        !simba__text_number(value, SIMBA__SPIN_LIMIT_US, &most_us)) {
+        rc = SIMBA_EINVAL;
+    }
+    if (rc == SIMBA_EINVAL) {
+        (void)simba_error_set(error, rc, 0,
+                              "parameter spin must be off or a number of "
+                              "microseconds up to %d",
+                              SIMBA__SPIN_LIMIT_US);
+    } else if (rc != SIMBA_OK) {
+        (void)simba__fail_memory(error);
+    } else if (value != NULL) {
+        settings->spin_us = (int)most_us;
+    }
+    free(value);
+    return rc;
+}
+
 int simba__settings_find(struct simba__settings *settings,
                          const char *given,
                          enum simba_config_use use,
@@ -284,13 +311,17 @@ int simba__settings_find(struct simba__settings *settings,
     int rc = SIMBA_OK;
 
     *settings = (struct simba__settings){.transition_ms = -1,
-                                         .log_level = SIMBA_LOG_WARN};
+                                         .log_level = SIMBA_LOG_WARN,
+                                         .spin_us = SIMBA__SPIN_MOST_US};
     if (use == SIMBA_CONFIG_ALWAYS ||
         (use == SIMBA_CONFIG_WHEN_ASKED && !is_url)) {
         rc = simba__config_file_load(&config, error);
     }
     if (rc == SIMBA_OK) {
         rc = take_config(settings, &config, given, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__settings_blame(settings, take_spin(settings, error), error);
     }
     simba__config_file_free(&config);
     return rc;

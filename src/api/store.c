@@ -242,6 +242,7 @@ static int open_store(simba_store *store,
         return rc;
     }
     config.loop = store->loop;
+    simba__loop_spin(store->loop, store->spin_us);
     rc = simba__backend_find(url, &ops, &config.rest, error);
     if (rc == SIMBA_OK) {
         rc = ops->open(&config, &store->backend, error);
@@ -443,6 +444,7 @@ int simba_store_open(const char *url,
                                : options.log_level;
         store->ttl_ms = settings.ttl_ms;
         store->transition_ms = settings.transition_ms;
+        store->spin_us = settings.spin_us;
         simba__store_log(store, SIMBA_LOG_INFO, "store", "store %s, %s",
                          store->name, settings.origin);
         rc = simba__settings_blame(

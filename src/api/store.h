@@ -22,6 +22,7 @@ struct simba_store {
     void *log_user;
     enum simba_log_level log_level;
     int64_t ttl_ms, transition_ms; /* for contenders that set none */
+    int spin_us;                   /* of the loop: simba__loop_spin() */
     _Atomic int handles;           /* services and lockers not yet closed */
     struct simba__fork_entry fork_entry;
 };

@@ -68,7 +68,7 @@ bool simba_connection_drive(simba_connection *conn,
         simba_loop_leave(loop);
         left_ms = until_ms - simba_loop_now_ms();
         left_ms = left_ms < 0 ? 0 : left_ms > INT_MAX ? -1 : left_ms;
-        poll(set, 3, (int)left_ms);
+        simba_loop_poll(loop, set, 3, (int)left_ms);
         simba_loop_enter(loop);
         take_back(conn, &set[0]);
         if (also != NULL) {

@@ -291,6 +291,12 @@ char *simba__parameters_help(const struct simba__url_form *form)
             put_wrapped(&text, room);
         }
     }
+    if (form->separator == 0) { /* the library's own: api/settings */
+        simba__text_printf(&text, "  %-18s  ", "spin");
+        put_wrapped(&text, "how many microseconds to look for a reply before "
+                           "sleeping, at most; only while that is faster; off: "
+                           "never (default: 100)");
+    }
     return simba__text_take(&text);
 }
 

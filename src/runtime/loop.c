@@ -450,6 +450,21 @@ bool simba__loop_step_out(simba_loop *loop)
     return !loop->is_settled;
 }
 
+int simba_loop_poll(simba_loop *loop,
+                    struct pollfd *set,
+                    size_t count,
+                    int timeout_ms)
+{
+    return simba__poll(&loop->driver_poll, set, count, timeout_ms,
+                       atomic_load(&loop->due) > 0);
+}
+
+void simba__loop_spin(simba_loop *loop, int most_us)
+{
+    simba__spin_init(&loop->driver_poll.spin, most_us);
+    simba__spin_init(&loop->own_poll.spin, most_us);
+}
+
 /* The caller's thread is woken by the event itself, where the loop thread would
  * have to wake it in turn. */
 void simba__loop_lead(simba_loop *loop, int64_t until_ms)
@@ -462,7 +477,7 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     assert(simba__loop_is_driver(loop));
     atomic_store(&loop->is_led, true);
     if (simba__loop_step_out(loop)) {
-        poll(set, 2, wait_ms);
+        simba_loop_poll(loop, set, 2, wait_ms);
     }
     simba_loop_enter(loop);
     atomic_store(&loop->is_led, false);
@@ -502,7 +517,8 @@ static void wait_for_event(simba_loop *loop)
     struct timespec nap = {0, NAP_NS};
 
     do {
-        poll(&set, 1, -1);
+        simba__poll(&loop->own_poll, &set, 1, -1,
+                    !atomic_load(&loop->is_led) && atomic_load(&loop->due) > 0);
         for (int i = 0;
              i < NAPS && atomic_load(&loop->is_led) && poll(&set, 1, 0) > 0;
              i++) {
@@ -582,6 +598,7 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     pthread_mutex_init(&loop->mail_lock, NULL);
     loop->last = &loop->first;
     loop->armed_ms = INT64_MAX;
+    loop->driver_poll.metrics = loop->own_poll.metrics = &loop->metrics;
     if (!open_fds(loop) ||
         !simba__thread_start(&loop->thread, run_loop, loop)) {
         int cause = errno;

@@ -8,6 +8,7 @@
 
 #include "runtime/fork.h"
 #include "runtime/metrics.h"
+#include "runtime/poll.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -72,6 +73,9 @@ struct simba_loop {
     bool is_settled; /* the same, by the driver's own doing; its alone */
     pthread_t driver;
     _Atomic bool is_led; /* by the driver, which has nothing else to do */
+
+    _Atomic int due; /* requests whose replies are awaited */
+    struct simba__poll driver_poll, own_poll; /* of the driver, of the thread */
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
     struct simba__message *first, **last;
@@ -154,6 +158,10 @@ bool simba__loop_calm(simba_loop *loop);
 /** Leave, for the driver. False: what it waits for may have been settled by the
  * messages that are run on leaving. */
 bool simba__loop_step_out(simba_loop *loop);
+
+/** How long may be looked for a reply before sleeping, in microseconds; 0: not
+ * at all. Before the first request; off at first. */
+void simba__loop_spin(simba_loop *loop, int most_us);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);

@@ -28,6 +28,7 @@ struct simba__loop_metrics {
     uint64_t requests;
     _Atomic uint64_t reconnects;
     _Atomic uint64_t callback_waits;
+    _Atomic uint64_t spins, spins_in_vain, spin_ns;
     uint64_t contenders, owned;
 };
 

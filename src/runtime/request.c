@@ -72,6 +72,8 @@ void simba__request_send(struct simba__pending *pending,
     caller->pending = pending;
     if (loop != NULL && loop->metrics.front == backend) {
         loop->metrics.requests++; /* not what a shim sends on */
+        pending->loop = loop;
+        atomic_fetch_add(&loop->due, 1);
     }
     backend->ops->submit(backend, &pending->request);
 }
@@ -86,6 +88,9 @@ void simba_request_done(simba_request *request,
     if (request->done != NULL) {
         request->done(request, status, error);
         return;
+    }
+    if (pending->loop != NULL) {
+        atomic_fetch_sub(&pending->loop->due, 1);
     }
     if (pending->caller != NULL) {
         for (p = &pending->caller->pending; *p != pending; p = &(*p)->next) {

@@ -42,6 +42,7 @@ struct simba__pending {
     simba_request request;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__pending *next;
+    simba_loop *loop;     /* where its reply is awaited; NULL: it is a shim's */
     simba_report *report; /* list, queue, findings; NULL: none */
     bool is_report_short; /* there was no memory for it */
     char *reason, *to;

@@ -290,6 +290,20 @@ CONFIG_TEST(test_settings__sets_the_log_level)
     assert_int_equal(infos_logged(SIMBA_LOG_DEFAULT), 0);
 }
 
+/* It is the library's, whatever the store. */
+CONFIG_TEST(test_settings__takes_spin_out_of_the_url)
+{
+    assert_string_equal(chosen("sqlite:/a?spin=off&fs=trust"),
+                        "sqlite:/a?fs=*");
+    assert_string_equal(chosen("redis://a/1?db=2&spin=50"),
+                        "redis://a/1?db=*&");
+    assert_string_equal(chosen("memory:a"), "memory:a");
+    configure("store = redis://a/?spin=10001\n");
+    assert_says(refusal(SIMBA_EINVAL), "spin must be off or a number");
+    configure("store = redis://a/?spin=on\n");
+    assert_says(refusal(SIMBA_EINVAL), "simba.conf:1: ");
+}
+
 int main(void)
 {
     return run_unit_tests(make_directory, remove_directory);

@@ -184,6 +184,18 @@ int simba_loop_nudge_fd(const simba_loop *loop)
     return -1;
 }
 
+int simba_loop_poll(simba_loop *loop,
+                    struct pollfd *set,
+                    size_t count,
+                    int timeout_ms)
+{
+    (void)loop;
+    (void)set;
+    (void)count;
+    (void)timeout_ms;
+    return 0;
+}
+
 void simba_count_reconnect(simba_loop *loop)
 {
     (void)loop;

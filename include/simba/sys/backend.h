@@ -173,6 +173,16 @@ SIMBA_API int64_t simba_loop_now_ms(void);
 /** Becomes readable when the thread that drives is wanted elsewhere. */
 SIMBA_API int simba_loop_nudge_fd(const simba_loop *loop);
 
+struct pollfd;
+
+/** What drive() waits by: as poll(2), but while a reply is due it may look at
+ * the descriptors for a while before it sleeps, where that is faster. The
+ * thread that drives, outside the loop. */
+SIMBA_API int simba_loop_poll(simba_loop *loop,
+                              struct pollfd *set,
+                              size_t count,
+                              int timeout_ms);
+
 /** Count a connection to the store that was lost and has been made anew, for
  * simba/metrics.h. Those of simba/sys/connection.h count by themselves: only
  * for a backend with another way to its server. Any thread. */

@@ -318,7 +318,8 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
     simba_loop_leave(self->base.loop);
     left_ms = until_ms - simba_loop_now_ms();
     if (left_ms > 0) {
-        poll(fds, 2, left_ms > 60000 ? 60000 : (int)left_ms);
+        simba_loop_poll(self->base.loop, fds, 2,
+                        left_ms > 60000 ? 60000 : (int)left_ms);
     }
     simba_loop_enter(self->base.loop);
     goes_on = self->driven != NULL && self->driven->session == session;

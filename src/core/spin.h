@@ -1,0 +1,59 @@
+/* Whether to look for a reply for a while before sleeping until it comes.
+ *
+ * A CPU that has gone idle takes long to wake, which who sleeps pays in every
+ * round trip; where CPUs are busy anyway, looking is slower than sleeping.
+ * Which of both holds cannot be known beforehand, so both are tried in turns,
+ * and what took less time is kept. A pure function of the times it is given. */
+#ifndef SIMBA_CORE_SPIN_H
+#define SIMBA_CORE_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SIMBA__SPIN_MOST_US = 100,    /* unless the URL says otherwise */
+    SIMBA__SPIN_LIMIT_US = 10000, /* the most it may say */
+    SIMBA__SPIN_TRIAL = 16,       /* waits to try the other way */
+    SIMBA__SPIN_STAY = 512,       /* waits between two trials, at least */
+};
+
+/* Times in nanoseconds, of any one clock. */
+struct simba__spin {
+    int64_t most_ns;    /* to look at once; 0: never */
+    int64_t mean_ns[2]; /* how long waits take asleep, looking; 0: not known */
+    bool is_looking;    /* else it sleeps at once */
+    bool is_trial;      /* of the other way */
+    unsigned left;      /* waits until that changes */
+    unsigned stay;      /* waits between two trials */
+
+    int64_t vain_ns;     /* looked in vain, less what is forgiven by time, */
+    int64_t forgiven_ns; /* until then */
+
+    int64_t looked_ns; /* since it was last told of context switches */
+    int64_t pause_ns;  /* because others waited for the CPU, */
+    int64_t resume_ns; /* until then */
+};
+
+/** Begin by sleeping. @param most_us  to look at once; 0: never */
+void simba__spin_init(struct simba__spin *spin, int most_us);
+
+/** How long to look now; 0: sleep at once. */
+int64_t simba__spin_allow(struct simba__spin *spin, int64_t now_ns);
+
+/** A wait is over, which took so long. For so long one looked, in vain if the
+ * rest was slept; 0: one slept at once. */
+void simba__spin_learn(struct simba__spin *spin,
+                       int64_t now_ns,
+                       int64_t waited_ns,
+                       int64_t looked_ns,
+                       bool is_vain);
+
+/** Is it time to count involuntary context switches? */
+bool simba__spin_asks(const struct simba__spin *spin);
+
+/** So many there were of the looking thread since that was last asked. */
+void simba__spin_switched(struct simba__spin *spin,
+                          int64_t now_ns,
+                          int64_t switches);
+
+#endif

@@ -1,0 +1,175 @@
+/* Whether to look for a reply before sleeping: by times that are made up. */
+#include "core/spin.h"
+
+#include "fixtures/unit_test.h"
+
+/* A machine: how long a reply takes, for who sleeps and for who looks. */
+struct machine {
+    struct simba__spin spin;
+    int64_t now_ns, asleep_ns, looking_ns;
+    int64_t looked_ns, vain_ns;
+    int looks;
+};
+
+static void set_up(struct machine *m, int64_t asleep_us, int64_t looking_us)
+{
+    *m = (struct machine){.now_ns = 1000000000,
+                          .asleep_ns = asleep_us * 1000,
+                          .looking_ns = looking_us * 1000};
+    simba__spin_init(&m->spin, SIMBA__SPIN_MOST_US);
+}
+
+static void wait_once(struct machine *m)
+{
+    int64_t allowed = simba__spin_allow(&m->spin, m->now_ns);
+    bool is_found = allowed >= m->looking_ns;
+    int64_t waited = allowed == 0             ? m->asleep_ns
+                     : is_found               ? m->looking_ns
+                     : m->asleep_ns > allowed ? m->asleep_ns
+                                              : allowed;
+    int64_t looked = is_found ? waited : allowed;
+
+    m->now_ns += waited;
+    m->looks += allowed > 0;
+    m->looked_ns += looked;
+    m->vain_ns += is_found ? 0 : looked;
+    simba__spin_learn(&m->spin, m->now_ns, waited, looked, !is_found);
+}
+
+static void wait_often(struct machine *m, int count)
+{
+    m->looks = 0;
+    m->looked_ns = m->vain_ns = 0;
+    while (count-- > 0) {
+        wait_once(m);
+    }
+}
+
+TEST(test_spin__sleeps_first)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, SIMBA__SPIN_TRIAL);
+    assert_int_equal(m.looks, 0);
+}
+
+TEST(test_spin__looks_where_waking_takes_long)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 100);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, 9600, 10000);
+}
+
+TEST(test_spin__sleeps_where_the_cpu_is_warm)
+{
+    struct machine m;
+
+    set_up(&m, 12, 30);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, SIMBA__SPIN_TRIAL, 200);
+    wait_often(&m, 100000); /* and tries it more and more seldom */
+    assert_in_range(m.looks, 0, 150);
+}
+
+TEST(test_spin__sleeps_where_both_take_the_same_time)
+{
+    struct machine m;
+
+    set_up(&m, 30, 29);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, SIMBA__SPIN_TRIAL, 200);
+}
+
+TEST(test_spin__sleeps_where_replies_take_longer_than_it_looks)
+{
+    struct machine m;
+
+    set_up(&m, 600, 550);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, SIMBA__SPIN_TRIAL, 200);
+    assert_in_range(m.vain_ns, 0, 60000000);
+}
+
+TEST(test_spin__follows_what_changes)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 2000);
+    m.asleep_ns = 12000;
+    m.looking_ns = 30000;
+    wait_often(&m, 2000);
+    wait_often(&m, 2000);
+    assert_in_range(m.looks, 0, 200);
+    m.asleep_ns = 60000;
+    m.looking_ns = 20000;
+    wait_often(&m, 4000);
+    wait_often(&m, 2000);
+    assert_in_range(m.looks, 1900, 2000);
+}
+
+TEST(test_spin__looks_little_longer_than_it_takes_as_a_rule)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 400);
+    assert_in_range(simba__spin_allow(&m.spin, m.now_ns), 20000, 51000);
+}
+
+TEST(test_spin__looks_in_vain_for_a_small_share_of_time)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 400);
+    m.looking_ns = INT64_MAX; /* of a sudden nothing comes to who looks, */
+    m.asleep_ns = 200000;
+    m.spin.left = 1000000; /* and it is not even tried what is better */
+    wait_often(&m, 10000);
+    assert_in_range(m.vain_ns, 0, 2100000 + 2000000000 / 32);
+}
+
+TEST(test_spin__never_looks_when_it_is_off)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    simba__spin_init(&m.spin, 0);
+    wait_often(&m, 10000);
+    assert_int_equal(m.looks, 0);
+}
+
+TEST(test_spin__pauses_when_others_wait_for_the_cpu)
+{
+    struct machine m;
+    int64_t first, second;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 2000);
+    assert_true(simba__spin_asks(&m.spin));
+    simba__spin_switched(&m.spin, m.now_ns, 1); /* that may be anything */
+    assert_false(simba__spin_asks(&m.spin));
+    assert_true(simba__spin_allow(&m.spin, m.now_ns) > 0);
+
+    simba__spin_switched(&m.spin, m.now_ns, 3);
+    first = m.spin.resume_ns - m.now_ns;
+    wait_often(&m, 100);
+    assert_int_equal(m.looks, 0);
+    m.now_ns = m.spin.resume_ns;
+    assert_true(simba__spin_allow(&m.spin, m.now_ns) > 0);
+    simba__spin_switched(&m.spin, m.now_ns, 3);
+    second = m.spin.resume_ns - m.now_ns;
+    assert_int_equal(second, 2 * first);
+    for (int i = 0; i < 20; i++) {
+        simba__spin_switched(&m.spin, m.now_ns, 3);
+    }
+    assert_in_range(m.spin.resume_ns - m.now_ns, 10 * first, 200 * first);
+    simba__spin_switched(&m.spin, m.now_ns, 0);
+    simba__spin_switched(&m.spin, m.now_ns, 3);
+    assert_int_equal(m.spin.resume_ns - m.now_ns, first);
+}
