@@ -21,6 +21,9 @@ struct simba__bench_side {
     void *self; /* NULL: there is no such side */
 };
 
+/* Ours, the floor, and the floor that looks before it sleeps. */
+enum { SIMBA__BENCH_SIDES = 3 };
+
 struct simba__bench_plan {
     int64_t length_ms; /* of the whole */
     size_t most;       /* exchanges of our side; 0: as many as fit */
@@ -39,7 +42,10 @@ struct simba__bench_result {
     int64_t floor_p50; /* 0: no floor */
     double ratio_p50;  /* the median of the rounds' ratios */
     double ratio_low, ratio_high;
-    double seconds; /* that our side took */
+    int64_t spinning_p50; /* of the floor that looks; 0: there is none */
+    double spinning_ratio_p50;
+    int64_t cpu_each; /* that one exchange of ours takes of this process */
+    double seconds;   /* that our side took */
     double per_second;
     double floor_per_second; /* where rates are compared; else 0 */
     const char *since;       /* from when times count, where it differs */
@@ -53,7 +59,7 @@ struct simba__bench_result {
 /** Measure both in at least 15 rounds, unless fewer exchanges were wanted:
  * first ours, then the floor. */
 int simba__bench_run(const struct simba__bench_plan *plan,
-                     const struct simba__bench_side sides[2],
+                     const struct simba__bench_side sides[SIMBA__BENCH_SIDES],
                      struct simba__bench_result *result,
                      simba_error *error);
 
@@ -95,6 +101,13 @@ int simba__floor_step(struct simba__floor *floor,
                       enum simba_floor_step step,
                       simba_error *error);
 void simba__floor_close(struct simba__floor *floor); /* NULL is a no-op */
+
+/** Does it wait for a server? */
+bool simba__floor_is_remote(const struct simba__floor *floor);
+
+/** From now on, have all that wait in this program look for 100 µs before they
+ * sleep; or no more. */
+void simba__floor_spin(bool is_on);
 
 /** Release in one process until acquired in another. */
 int simba__bench_handoff(const struct simba__bench_job *job,

@@ -22,9 +22,10 @@ struct series {
 
 struct contest {
     const struct simba__bench_plan *plan;
-    const struct simba__bench_side *sides; /* ours, floor */
-    struct series series[2];
-    double *ratios;
+    const struct simba__bench_side *sides;
+    struct series series[SIMBA__BENCH_SIDES];
+    double *ratios[SIMBA__BENCH_SIDES]; /* of ours to this side's, by round */
+    int64_t cpu_ns;                     /* of ours */
     size_t rounds;
     size_t batch; /* exchanges of each side in a round */
     size_t extra; /* so many of the first rounds have one more */
@@ -35,6 +36,14 @@ int64_t simba__bench_now_ns(void)
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t cpu_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -117,42 +126,47 @@ static int measure(struct contest *contest,
 {
     const struct simba__bench_side *side = &contest->sides[which];
     struct series *series = &contest->series[which];
+    int64_t begun_ns;
     int rc = SIMBA_OK;
 
     assert(side->once != NULL);
     series->round_from = series->count;
+    begun_ns = cpu_now_ns();
     while (times-- > 0 && rc == SIMBA_OK && series->count < series->room) {
         rc = side->once(side->self, &series->ns[series->count], error);
         series->count += rc == SIMBA_OK ? 1 : 0;
         rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
     }
+    contest->cpu_ns += which == 0 ? cpu_now_ns() - begun_ns : 0;
     return rc;
 }
 
-static bool has_floor(const struct contest *contest)
+static bool has(const struct contest *contest, int which)
 {
-    return contest->sides[1].self != NULL;
+    return which == 0 || contest->sides[which].self != NULL;
 }
 
 /* Who begins changes with every round. */
 static int run_round(struct contest *contest, simba_error *error)
 {
     size_t times = contest->batch + (contest->rounds < contest->extra ? 1 : 0);
-    int first = (int)(contest->rounds % 2);
+    int first = (int)(contest->rounds % SIMBA__BENCH_SIDES);
     int rc = SIMBA_OK;
 
     assert(contest->rounds < ROUNDS_MOST);
-    for (int turn = 0; turn < 2 && rc == SIMBA_OK; turn++) {
-        int which = turn ^ first;
+    for (int i = 0; i < SIMBA__BENCH_SIDES && rc == SIMBA_OK; i++) {
+        int which = (first + i) % SIMBA__BENCH_SIDES;
 
-        if (which == 0 || has_floor(contest)) {
+        if (has(contest, which)) {
             rc = measure(contest, which, times, error);
         }
     }
-    if (rc == SIMBA_OK && has_floor(contest)) {
-        contest->ratios[contest->rounds] =
-            (double)round_median(&contest->series[0]) /
-            (double)round_median(&contest->series[1]);
+    for (int i = 1; i < SIMBA__BENCH_SIDES && rc == SIMBA_OK; i++) {
+        if (has(contest, i)) {
+            contest->ratios[i][contest->rounds] =
+                (double)round_median(&contest->series[0]) /
+                (double)round_median(&contest->series[i]);
+        }
     }
     contest->rounds++;
     return rc;
@@ -177,14 +191,17 @@ static int size_rounds(struct contest *contest,
 {
     const struct simba__bench_plan *plan = contest->plan;
     int64_t begun_ns = simba__bench_now_ns(), each_ns;
-    int rc = measure(contest, 0, WARM_UP, error);
+    int rc = SIMBA_OK;
 
     assert(rounds > 0 && rounds <= ROUNDS_MOST);
-    if (rc == SIMBA_OK && has_floor(contest)) {
-        rc = measure(contest, 1, WARM_UP, error);
+    for (int i = 0; i < SIMBA__BENCH_SIDES && rc == SIMBA_OK; i++) {
+        if (has(contest, i)) {
+            rc = measure(contest, i, WARM_UP, error);
+        }
+        contest->series[i].count = 0;
     }
+    contest->cpu_ns = 0;
     each_ns = (simba__bench_now_ns() - begun_ns) / WARM_UP + 1;
-    contest->series[0].count = contest->series[1].count = 0;
     contest->batch = (size_t)(plan->length_ms * 1000000 / each_ns) / rounds + 1;
     if (plan->most != 0 && contest->batch > plan->most / rounds) {
         contest->batch = plan->most / rounds;
@@ -222,7 +239,8 @@ static int run_rounds(struct contest *contest,
 
 static void sum_up(struct contest *contest, struct simba__bench_result *result)
 {
-    struct series *ours = &contest->series[0], *floor = &contest->series[1];
+    struct series *ours = &contest->series[0], *floor = &contest->series[1],
+                  *spinning = &contest->series[2];
     int64_t total_ns = 0;
 
     for (size_t i = 0; i < ours->count; i++) {
@@ -234,41 +252,51 @@ static void sum_up(struct contest *contest, struct simba__bench_result *result)
         .per_second =
             total_ns == 0 ? 0 : (double)ours->count * 1e9 / (double)total_ns,
         .rounds = contest->rounds,
+        .cpu_each =
+            ours->count == 0 ? 0 : contest->cpu_ns / (int64_t)ours->count,
     };
     simba__bench_put_times(result, ours->ns, ours->count);
-    if (has_floor(contest)) {
+    if (has(contest, 2)) {
+        simba__bench_sort(spinning->ns, spinning->count);
+        result->spinning_p50 =
+            simba__bench_percentile(spinning->ns, spinning->count, 500);
+        simba__bench_put_ratios(result, contest->ratios[2], contest->rounds);
+        result->spinning_ratio_p50 = result->ratio_p50;
+    }
+    if (has(contest, 1)) {
         simba__bench_sort(floor->ns, floor->count);
         result->floor_p50 =
             simba__bench_percentile(floor->ns, floor->count, 500);
-        simba__bench_put_ratios(result, contest->ratios, contest->rounds);
+        simba__bench_put_ratios(result, contest->ratios[1], contest->rounds);
     }
 }
 
 int simba__bench_run(const struct simba__bench_plan *plan,
-                     const struct simba__bench_side sides[2],
+                     const struct simba__bench_side sides[SIMBA__BENCH_SIDES],
                      struct simba__bench_result *result,
                      simba_error *error)
 {
     enum { ROOM = 1 << 20 };
     struct contest contest = {.plan = plan, .sides = sides};
-    int rc = SIMBA_ENOMEM;
+    int rc = SIMBA_OK;
 
-    contest.ratios = calloc(ROUNDS_MOST, sizeof(double));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SIMBA__BENCH_SIDES; i++) {
         contest.series[i].ns = calloc(ROOM, sizeof(int64_t));
         contest.series[i].room = ROOM;
+        contest.ratios[i] = calloc(ROUNDS_MOST, sizeof(double));
+        if (contest.series[i].ns == NULL || contest.ratios[i] == NULL) {
+            rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        }
     }
-    if (contest.ratios == NULL || contest.series[0].ns == NULL ||
-        contest.series[1].ns == NULL) {
-        simba_error_set(error, rc, 0, "out of memory");
-    } else {
+    if (rc == SIMBA_OK) {
         rc = run_rounds(&contest, simba__bench_round_count(plan), error);
     }
     if (rc == SIMBA_OK) {
         sum_up(&contest, result);
     }
-    free(contest.series[0].ns);
-    free(contest.series[1].ns);
-    free(contest.ratios);
+    for (int i = 0; i < SIMBA__BENCH_SIDES; i++) {
+        free(contest.series[i].ns);
+        free(contest.ratios[i]);
+    }
     return rc;
 }

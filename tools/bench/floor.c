@@ -14,6 +14,7 @@
 struct simba__floor {
     const simba_floor_ops *ops;
     simba_floor *connection;
+    bool is_remote;
 };
 
 /* It stays loaded: NULL when the directory has none. */
@@ -84,6 +85,7 @@ int simba__floor_open(const char *store,
     rc = simba_bench_bare_url(store, &url, &backend, error);
     if (rc == SIMBA_OK) {
         floor->ops = find(backend, error);
+        floor->is_remote = strcmp(backend, "sqlite") != 0;
         rc = error->code;
     }
     if (rc == SIMBA_OK && floor->ops != NULL) {
@@ -102,6 +104,11 @@ int simba__floor_open(const char *store,
     }
     simba__floor_close(floor);
     return rc == SIMBA_EINVAL ? SIMBA_OK : rc; /* there is none */
+}
+
+bool simba__floor_is_remote(const struct simba__floor *floor)
+{
+    return floor->is_remote;
 }
 
 int simba__floor_step(struct simba__floor *floor,

@@ -207,7 +207,8 @@ int simba__bench_handoff(const struct simba__bench_job *job,
                          simba_error *error)
 {
     struct end end = {.store = NULL};
-    struct simba__bench_side sides[2] = {{hand_off, &end}, {notify_over, NULL}};
+    struct simba__bench_side sides[SIMBA__BENCH_SIDES] = {{hand_off, &end},
+                                                          {notify_over, NULL}};
     struct answer ready;
     int rc = simba__bench_child_start(&end.pipes, live, job, error);
 
@@ -447,8 +448,8 @@ int simba__bench_crash(const struct simba__bench_job *job,
                        simba_error *error)
 {
     struct handoff_scene scene = {.job = job};
-    struct simba__bench_side sides[2] = {{crash_once, &scene},
-                                         {exchange_after, NULL}};
+    struct simba__bench_side sides[SIMBA__BENCH_SIDES] = {
+        {crash_once, &scene}, {exchange_after, NULL}};
     int64_t begun_ns;
     int rc = simba__bench_child_start(&scene.maker, make_owners, job, error);
 

@@ -128,6 +128,12 @@ static void print_object(const struct simba__cli *cli,
         simba__json_real(&json, "ratio_p50", r->ratio_p50, 3);
         simba__json_unsigned(&json, "rounds", r->rounds);
     }
+    if (r->spinning_p50 != 0) {
+        simba__json_real(&json, "spinning_floor_p50_us", in_us(r->spinning_p50),
+                         1);
+        simba__json_real(&json, "spinning_ratio_p50", r->spinning_ratio_p50, 3);
+        simba__json_real(&json, "cpu_us", in_us(r->cpu_each), 1);
+    }
     if (r->floor_p50 != 0 && r->floor_per_second > 0) {
         simba__json_real(&json, "floor_per_second", r->floor_per_second, 0);
     }
@@ -164,6 +170,12 @@ static void say_times(const struct simba__bench_result *r, const char *name)
                  "and %.2f)\n",
                  r->ratio_p50, r->rounds, r->rounds == 1 ? "" : "s",
                  r->ratio_low, r->ratio_high);
+    if (r->spinning_p50 != 0) {
+        (void)printf(
+            "a floor that looks for replies before it sleeps: p50 %.0f "
+            "µs; ratio %.2f\nCPU time of ours: %.0f µs each\n",
+            in_us(r->spinning_p50), r->spinning_ratio_p50, in_us(r->cpu_each));
+    }
 }
 
 static void say_idle(const struct simba__bench_result *r)

@@ -64,6 +64,16 @@ static int exchange_once(void *self, int64_t *ns, simba_error *error)
     return rc;
 }
 
+static int exchange_spinning(void *self, int64_t *ns, simba_error *error)
+{
+    int rc;
+
+    simba__floor_spin(true);
+    rc = exchange_once(self, ns, error);
+    simba__floor_spin(false);
+    return rc;
+}
+
 int simba__bench_pair(const struct simba__bench_job *job,
                       struct simba__bench_result *result,
                       simba_error *error)
@@ -82,8 +92,11 @@ int simba__bench_pair(const struct simba__bench_job *job,
         rc = simba__floor_open(job->url, job->mutex, &floor, error);
     }
     if (rc == SIMBA_OK) {
-        struct simba__bench_side sides[2] = {{lock_once, locker},
-                                             {exchange_once, floor}};
+        bool is_remote = floor != NULL && simba__floor_is_remote(floor);
+        struct simba__bench_side sides[SIMBA__BENCH_SIDES] = {
+            {lock_once, locker},
+            {exchange_once, floor},
+            {exchange_spinning, is_remote ? floor : NULL}};
 
         rc = simba__bench_run(&job->plan, sides, result, error);
     }
