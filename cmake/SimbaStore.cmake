@@ -58,6 +58,22 @@ function(simba_add_store name)
     PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)
   target_link_libraries(simba_module_${name} PRIVATE
     simba_instrument ${store_LINK} Threads::Threads)
+  # Every library costs a quarter of a millisecond in each command.
+  target_link_options(simba_module_${name} PRIVATE LINKER:--as-needed)
   install(TARGETS simba_module_${name}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
 endfunction()
+
+# TLS, for the stores that have none by their client library: see src/kit/tls.h.
+pkg_check_modules(openssl IMPORTED_TARGET openssl)
+if(openssl_FOUND)
+  simba_add_layer(simba_tls ${simba_src}/kit/tls_openssl.c)
+  target_link_libraries(simba_tls PUBLIC PkgConfig::openssl)
+  add_library(simba_module_tls MODULE $<TARGET_OBJECTS:simba_tls>)
+  set_target_properties(simba_module_tls PROPERTIES
+    PREFIX "" OUTPUT_NAME simba_tls LINKER_LANGUAGE C)
+  target_link_libraries(simba_module_tls PRIVATE
+    simba_instrument PkgConfig::openssl)
+  install(TARGETS simba_module_tls
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
+endif()

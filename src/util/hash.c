@@ -1,6 +1,7 @@
 #include "util/hash.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,4 +179,72 @@ void simba__hash_fini(struct simba__hash *table)
 {
     free(table->buckets);
     *table = (struct simba__hash){NULL, 0, 0};
+}
+
+/* --- SHA-1 --------------------------------------------------------------- */
+
+static uint32_t rotate(uint32_t word, int bits)
+{
+    return word << bits | word >> (32 - bits);
+}
+
+/* One block of 64 bytes, as FIPS 180 has it. */
+static void mix(uint32_t state[5], const unsigned char *block)
+{
+    uint32_t w[80], a = state[0], b = state[1], c = state[2], d = state[3],
+                    e = state[4];
+
+    for (int i = 0; i < 80; i++) {
+        uint32_t f = i < 20              ? (b & c) | (~b & d)
+                     : i >= 40 && i < 60 ? (b & c) | (b & d) | (c & d)
+                                         : b ^ c ^ d;
+        uint32_t k = i < 20   ? 0x5a827999U
+                     : i < 40 ? 0x6ed9eba1U
+                     : i < 60 ? 0x8f1bbcdcU
+                              : 0xca62c1d6U;
+
+        w[i] = i < 16 ? (uint32_t)block[4 * i] << 24 |
+                            (uint32_t)block[4 * i + 1] << 16 |
+                            (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3]
+                      : rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+        f += rotate(a, 5) + e + k + w[i];
+        e = d;
+        d = c;
+        c = rotate(b, 30);
+        b = a;
+        a = f;
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    state[4] += e;
+}
+
+void simba__sha1(const void *bytes,
+                 size_t size,
+                 char text[SIMBA__SHA1_TEXT + 1])
+{
+    uint32_t state[5] = {0x67452301U, 0xefcdab89U, 0x98badcfeU, 0x10325476U,
+                         0xc3d2e1f0U};
+    const unsigned char *at = bytes;
+    size_t left = size % 64;
+    size_t padded = left < 56 ? 64 : 128; /* the rest, a bit and the length */
+    unsigned char end[128] = {0};
+
+    for (size_t i = 0; i + 64 <= size; i += 64) {
+        mix(state, at + i);
+    }
+    memcpy(end, at + size - left, left);
+    end[left] = 0x80;
+    for (size_t i = 0; i < 8; i++) {
+        end[padded - 1 - i] = (unsigned char)((uint64_t)size * 8 >> (8 * i));
+    }
+    mix(state, end);
+    if (padded > 64) {
+        mix(state, end + 64);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        (void)snprintf(text + 8 * i, 9, "%08x", state[i]);
+    }
 }

@@ -61,4 +61,10 @@ void simba__hash_free(struct simba__hash *table);
 /** Free the table; the things are the caller's. */
 void simba__hash_fini(struct simba__hash *table);
 
+/** SHA-1 in figures and small letters. Not for secrets: it is broken. */
+enum { SIMBA__SHA1_TEXT = 40 };
+void simba__sha1(const void *bytes,
+                 size_t size,
+                 char text[SIMBA__SHA1_TEXT + 1]);
+
 #endif

@@ -31,6 +31,39 @@ static void add(struct simba__hash *table, struct thing *thing, int number)
 }
 
 /* Figures of the authors of the hash: other processes must find the same. */
+/* Those of the standard, and texts on both sides of where a block ends. */
+TEST(test_hash__sha1_is_that_of_the_standard)
+{
+    static const struct {
+        size_t length; /* of the letter a, so often; 0: the text */
+        const char *text, *sha;
+    } cases[] = {
+        {0, "", "da39a3ee5e6b4b0d3255bfef95601890afd80709"},
+        {0, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"},
+        {0, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "84983e441c3bd26ebaae4aa1f95129e5e54670f1"},
+        {55, NULL, "c1c8bbdc22796e28c0e15163d20899b65621d65a"},
+        {64, NULL, "0098ba824b5c16427bd7a1122a5a442a25ec644d"},
+        {1000000, NULL, "34aa973cd4c4daa4f61eeb2bdbad27316534016f"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t length = cases[i].length;
+        char *letters = malloc(length + 1);
+        char sha[SIMBA__SHA1_TEXT + 1];
+
+        assert_non_null(letters);
+        memset(letters, 'a', length);
+        if (length == 0) {
+            simba__sha1(cases[i].text, strlen(cases[i].text), sha);
+        } else {
+            simba__sha1(letters, length, sha);
+        }
+        assert_string_equal(sha, cases[i].sha);
+        free(letters);
+    }
+}
+
 TEST(test_hash__fnv_is_the_same_everywhere)
 {
     assert_true(simba__fnv64("", 0) == UINT64_C(0xcbf29ce484222325));

@@ -12,5 +12,5 @@ if(simba_has_etcd)
     list(APPEND simba_etcd_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
   endforeach()
   simba_add_store(etcd SOURCES ${simba_etcd_sources}
-                  LINK PkgConfig::nghttp2 PkgConfig::openssl)
+                  LINK PkgConfig::nghttp2)
 endif()

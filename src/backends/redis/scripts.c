@@ -4,8 +4,6 @@
 
 #include "backends/redis/scripts_lua.h" /* made from scripts.lua */
 
-#include <openssl/evp.h>
-
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +24,6 @@ static void make_scripts(void)
 {
     for (int i = 0; i < SIMBA__REDIS_SCRIPTS; i++) {
         struct simba__redis_script *script = &scripts[i];
-        unsigned char digest[EVP_MAX_MD_SIZE];
-        unsigned int length = 0;
 
         script->length = (size_t)snprintf(
             script->text, sizeof script->text, "%s%s%s%s%s%s",
@@ -35,11 +31,7 @@ static void make_scripts(void)
             SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE, script->own,
             script->rest == NULL ? "" : script->rest);
         assert(script->length < sizeof script->text);
-        EVP_Digest(script->text, script->length, digest, &length, EVP_sha1(),
-                   NULL);
-        for (unsigned int j = 0; j < length && j < 20; j++) {
-            snprintf(script->sha + (size_t)j * 2, 3, "%02x", digest[j]);
-        }
+        simba__sha1(script->text, script->length, script->sha);
     }
 }
 

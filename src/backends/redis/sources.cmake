@@ -1,7 +1,6 @@
 # The Redis store: its sources, and its Lua scripts as a header of texts.
 
 pkg_check_modules(hiredis IMPORTED_TARGET hiredis)
-pkg_check_modules(openssl IMPORTED_TARGET openssl)
 
 set(simba_redis_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
@@ -21,5 +20,5 @@ if(simba_has_redis)
     ${simba_redis_include_dir}/backends/redis/scripts_lua.h
     ${simba_redis_dir}/scripts.lua SIMBA__REDIS_LUA_ "--")
   simba_add_store(redis SOURCES ${simba_redis_sources}
-                  LINK PkgConfig::hiredis PkgConfig::openssl)
+                  LINK PkgConfig::hiredis)
 endif()
