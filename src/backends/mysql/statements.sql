@@ -156,9 +156,11 @@ FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
 LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
-LEFT JOIN simba_line w ON w.mutex = $1
+LEFT JOIN (
+    SELECT l.* FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
+) w ON true
 WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1
-ORDER BY w.place LIMIT 32
+ORDER BY w.place
 
 -- name: apply
 -- Write what was decided, if the mutex is still as it was when it was loaded.

@@ -7,16 +7,23 @@
 -- The first statement of a session. No row: the process that answers is not the
 -- one we were connected to, so there is a pooler, and its sessions are not ours
 -- to set up.
+-- Every statement finds its rows by an index, and the first of a queue in its
+-- order; of a table that was never analysed the planner believes that to sort all
+-- of them is cheaper.
 -- $1 the server process of this connection
 SELECT set_config('default_transaction_isolation', 'read committed', false),
     set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_bitmapscan', 'off', false),
+    set_config('enable_seqscan', 'off', false),
     set_config('lock_timeout', '1000', false),
     set_config('statement_timeout', '2000', false)
 WHERE pg_backend_pid() = $1::int
 
 -- name: transaction_limits
 -- Before a statement in a session that is not ours: for this transaction only.
-SELECT set_config('lock_timeout', '1000', true),
+SELECT set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_seqscan', 'off', true),
+    set_config('lock_timeout', '1000', true),
     set_config('statement_timeout', '2000', true)
 
 -- name: quiet_acquire

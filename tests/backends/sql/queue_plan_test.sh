@@ -1,0 +1,76 @@
+#!/bin/bash
+# How many rows the statements of a request read while 2,000 wait for its mutex,
+# as the server counts them: a hand-over must not grow with the queue.
+#
+#   with_postgres queue_plan_test.sh SIMBA STATEMENTS.SQL
+#   with_mysql queue_plan_test.sh SIMBA STATEMENTS.SQL
+set -eu
+simba=$1 statements=$2
+waiters=2000 most=200
+me=$(printf '%032d' 77)
+case $SIMBA_SERVER_URL in
+postgres*) server=postgres ;;
+*) server=mysql ;;
+esac
+
+run() {
+    if [ $server = postgres ]; then
+        psql -X -A -t -v ON_ERROR_STOP=1 "$SIMBA_SERVER_URL"
+    else
+        mariadb --no-defaults -S "$SIMBA_SERVER_SOCKET" -u root -N simba
+    fi
+}
+
+# statement NAME: its text, for mutex m and attempt 77.
+statement() {
+    awk -v name="-- name: $1" '$0 == name { on = 1; next }
+        /^-- name: / { on = 0 } on && !/^--/' "$statements" |
+        sed "s/\\\$1/'m'/g; s/\\\$2/'$me'/g"
+}
+
+# rows_read NAME: the most rows that any one step of it reads.
+rows_read() {
+    if [ $server = postgres ]; then
+        {
+            statement session_setup | sed "s/'m'::int/pg_backend_pid()/"
+            echo ";"
+            echo "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
+            statement "$1"
+        } | run | tee "$scratch/plan" |
+            grep -oE '(actual rows=|Removed by [A-Za-z ]*: )[0-9]+' |
+            grep -oE '[0-9]+' | sort -n | tail -1
+    else
+        {
+            echo "FLUSH STATUS;"
+            statement "$1"
+            echo "; SELECT 'read', sum(variable_value)
+                FROM information_schema.session_status
+                WHERE variable_name LIKE 'Handler_read%'
+                    OR variable_name = 'Sort_rows';"
+        } | run | tee "$scratch/plan" | sed -n 's/^read\t//p'
+    fi
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+echo 1..1
+"$simba" init --store "$SIMBA_SERVER_URL" >/dev/null
+"$simba" lock m --store "$SIMBA_SERVER_URL" -- true
+for i in $(seq $waiters); do
+    printf "%s('m', '%032d', 'x', 'p', 0, %d, 9000000000000)" \
+        "$([ "$i" = 1 ] || echo ,)" $((i * 7)) "$i"
+done >"$scratch/rows"
+{
+    echo "INSERT INTO simba_line
+        (mutex, attempt, id, process, bell, place, lapses_at) VALUES"
+    cat "$scratch/rows"
+    echo ";"
+} | run >/dev/null
+count=$(rows_read load)
+if [ "${count:-$((most + 1))}" -le $most ]; then
+    echo "ok 1 - load reads few rows of a long queue ($count)"
+else
+    sed 's/^/# /' "$scratch/plan" | tail -40
+    echo "not ok 1 - load reads few rows of a long queue ($count)"
+    exit 1
+fi
