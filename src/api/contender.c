@@ -294,7 +294,6 @@ void simba__contender_close(struct simba__contender *c, int stopped)
 bool simba__contender_may_close(struct simba__contender *c, bool is_own)
 {
     if (simba__is_forked(c->store->mark)) {
-        free(c->contention.mutex);
         return false;
     }
     if (is_own) {

@@ -157,12 +157,6 @@ static void on_observed(struct simba__subscriber *subscriber,
 }
 
 /* It does not wait in the queue. */
-static uint64_t no_position(const struct simba__subscriber *subscriber)
-{
-    (void)subscriber;
-    return 0;
-}
-
 /* --- life ---------------------------------------------------------------- */
 
 static void free_retrieval(simba_retrieval *r)
@@ -211,7 +205,6 @@ int simba_retrieval_open(simba_store *store,
     r->timer.fire = on_timer;
     r->subscriber.wake = on_wake;
     r->subscriber.observed = on_observed;
-    r->subscriber.position = no_position;
     simba__serial_queue_init(&r->serial_queue);
     simba__observe_init(
         &r->machine,

@@ -48,6 +48,8 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     publish(c);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
     /* Who was refused wants to be woken when it may be granted. */
+    simba__subscriber_move(&c->subscriber,
+                           core->phase == SIMBA__WAITING ? core->position : 0);
     wanted =
         core->phase == SIMBA__WAITING && core->is_heard && core->config.join
             ? SIMBA_SUBSCRIBE_WAIT
@@ -158,14 +160,6 @@ static void on_wake(struct simba__subscriber *subscriber)
     feed(c, (struct simba__contend_event){.type = SIMBA__WAKE_UP});
 }
 
-static uint64_t position_in_queue(const struct simba__subscriber *subscriber)
-{
-    const struct simba__contention *c =
-        container_of(subscriber, struct simba__contention, subscriber);
-
-    return c->core.phase == SIMBA__WAITING ? c->core.position : 0;
-}
-
 static void on_returned(struct simba__message *message)
 {
     struct simba__contention *c =
@@ -199,19 +193,15 @@ int simba__contention_open(struct simba__contention *c,
                                "the system gives no randomness: %s",
                                strerror(errno));
     }
-    c->mutex = strdup(mutex);
     c->caller.done = done;
     c->subscriber.wake = on_wake;
-    c->subscriber.position = position_in_queue;
     c->timer.fire = on_timer;
     c->returned_message.run = on_returned;
     c->progress_message.run = on_progress;
-    if (c->mutex == NULL ||
-        !simba__subscriber_add(c->loop, &c->subscriber, c->mutex)) {
-        free(c->mutex);
-        c->mutex = NULL;
+    if (!simba__subscriber_add(c->loop, &c->subscriber, mutex)) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
+    c->mutex = c->subscriber.of->link.key;
     simba__metrics_open(&c->metrics, &c->loop->metrics, c->mutex);
     simba__rng_load(&rng, entropy);
     simba__contend_init(&c->core, config, &rng);
@@ -222,10 +212,9 @@ void simba__contention_close(struct simba__contention *c)
 {
     assert(c->core.phase == SIMBA__IDLE);
     simba_timer_clear(c->loop, &c->timer);
-    simba__subscriber_remove(c->loop, &c->subscriber);
     simba__caller_leave(&c->caller);
     simba__metrics_close(&c->metrics);
-    free(c->mutex);
+    simba__subscriber_remove(c->loop, &c->subscriber); /* with the name */
 }
 
 void simba__contention_start(struct simba__contention *c, bool join)

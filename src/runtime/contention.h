@@ -36,7 +36,7 @@ struct simba__contention {
     struct simba__caller caller; /* of requests */
     struct simba__contender_metrics metrics;
     simba_owner owner; /* as last seen */
-    char *mutex;
+    const char *mutex; /* the subscribers' own copy */
     char id[SIMBA_ID_MAX + 1];
 
     /* Read from any thread (S3). */

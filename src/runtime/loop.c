@@ -96,7 +96,14 @@ static simba_timer *meld_siblings(simba_timer *first)
     return heap;
 }
 
-void simba_timer_clear(simba_loop *loop, simba_timer *timer)
+void simba__heap_add(simba_timer **heap, simba_timer *timer)
+{
+    assert(!timer->is_set);
+    timer->is_set = true;
+    *heap = meld(*heap, timer);
+}
+
+void simba__heap_remove(simba_timer **heap, simba_timer *timer)
 {
     simba_timer *below;
 
@@ -104,8 +111,8 @@ void simba_timer_clear(simba_loop *loop, simba_timer *timer)
         return;
     }
     below = meld_siblings(timer->child);
-    if (loop->timers == timer) {
-        loop->timers = below;
+    if (*heap == timer) {
+        *heap = below;
     } else {
         if (timer->before->child == timer) {
             timer->before->child = timer->sibling;
@@ -115,10 +122,15 @@ void simba_timer_clear(simba_loop *loop, simba_timer *timer)
         if (timer->sibling != NULL) {
             timer->sibling->before = timer->before;
         }
-        loop->timers = meld(loop->timers, below);
+        *heap = meld(*heap, below);
     }
     timer->child = timer->sibling = timer->before = NULL;
     timer->is_set = false;
+}
+
+void simba_timer_clear(simba_loop *loop, simba_timer *timer)
+{
+    simba__heap_remove(&loop->timers, timer);
 }
 
 void simba_timer_set(simba_loop *loop, simba_timer *timer, int64_t at_ms)
@@ -132,8 +144,7 @@ void simba_timer_set(simba_loop *loop, simba_timer *timer, int64_t at_ms)
         return;
     }
     timer->at_ms = at_ms;
-    timer->is_set = true;
-    loop->timers = meld(loop->timers, timer);
+    simba__heap_add(&loop->timers, timer);
 }
 
 int64_t simba__timers_next(const simba_loop *loop)

@@ -33,19 +33,35 @@ struct simba__call {
 
 enum { SIMBA__RESERVE = 8 };
 
-/* Who hears wake-ups for a mutex, its key. Of those who wait for it only the
- * first two are woken: a store offers it to nobody else, and a thousand waiters
- * that ask at once would keep it busy for nothing. */
+/* Who hears wake-ups for a mutex. Of those who wait for it only the first two
+ * are woken: a store offers it to nobody else, and a thousand waiters that ask
+ * at once would keep it busy for nothing. */
 struct simba__subscriber {
-    struct simba__hash_link link;
     void (*wake)(struct simba__subscriber *self);
-    /* Where it waits; 0: it does not, and is always woken. */
-    uint64_t (*position)(const struct simba__subscriber *self);
-    enum simba_subscription subscription;
     /* Who only watches: simba_observed(); else NULL. */
     void (*observed)(struct simba__subscriber *self,
                      const simba_owner *owner,
                      uint64_t ended);
+
+    /* The loop's. */
+    struct simba__mutex_subscribers *of;
+    struct simba__subscriber *next, **link;
+    simba_timer queued; /* among those who wait, by position */
+    uint64_t round;     /* it was last woken in */
+    enum simba_subscription subscription;
+};
+
+struct simba__subscriber_list {
+    struct simba__subscriber *first, **last;
+};
+
+/* All of one mutex, its key: there may be 100,000, so nothing that happens to
+ * one of them looks at the others. */
+struct simba__mutex_subscribers {
+    struct simba__hash_link link;
+    struct simba__subscriber_list waiting, others;
+    simba_timer *queue;                        /* a heap of those who wait */
+    size_t wants[SIMBA_SUBSCRIBE_OBSERVE + 1]; /* so many want that */
 };
 
 /* Who hears wake-ups before the subscribers do, and decides whether these
@@ -83,7 +99,8 @@ struct simba_loop {
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
 
-    struct simba__hash subscribers;
+    struct simba__hash subscribers; /* by mutex */
+    uint64_t wake_round;
     void (*on_subscription)(void *self,
                             const char *mutex,
                             enum simba_subscription subscription);
@@ -163,6 +180,10 @@ bool simba__loop_step_out(simba_loop *loop);
  * at all. Before the first request; off at first. */
 void simba__loop_spin(simba_loop *loop, int most_us);
 
+/* Heaps of timers, the earliest on top; one is in one of them at a time. */
+void simba__heap_add(simba_timer **heap, simba_timer *timer);
+void simba__heap_remove(simba_timer **heap, simba_timer *timer);
+
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
 
@@ -179,13 +200,16 @@ void simba__wake_pass(simba_loop *loop,
                       const struct simba__wake_filter *filter,
                       const char *mutex);
 
-/** Let it hear wake-ups for this mutex, whose name lives as long as it does;
- * false: no memory. */
+/** Let it hear wake-ups for this mutex, of which it then has a copy of the name
+ * (of->link.key); false: no memory. */
 bool simba__subscriber_add(simba_loop *loop,
                            struct simba__subscriber *subscriber,
                            const char *mutex);
 void simba__subscriber_remove(simba_loop *loop,
                               struct simba__subscriber *subscriber);
+/** Where it waits; 0: it does not, and is always woken. */
+void simba__subscriber_move(struct simba__subscriber *subscriber,
+                            uint64_t position);
 void simba__subscribe(simba_loop *loop,
                       struct simba__subscriber *subscriber,
                       enum simba_subscription subscription);
