@@ -340,13 +340,13 @@ SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     cast(unix_timestamp(now(3)) * 1000 AS unsigned), coalesce(w.waiting, 0)
 FROM simba_mutex m
 LEFT JOIN simba_tenure t
-    ON cast(t.mutex AS binary) = cast(m.mutex AS binary)
+    ON t.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
 LEFT JOIN (
     SELECT mutex, count(*) AS waiting FROM simba_line
     WHERE id <> '@'
         AND lapses_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
     GROUP BY mutex
-) w ON cast(w.mutex AS binary) = cast(m.mutex AS binary)
+) w ON w.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
 WHERE m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
     OR w.waiting > 0
 ORDER BY m.mutex
