@@ -1,12 +1,16 @@
 # The commands of the README; the work is done by CMake and scripts/.
 # Silent: what the scripts say is enough.
 .SILENT:
-.PHONY: help demo test test-more check lint coverage seeds fuzz format install \
-	clean release
+.PHONY: help demo test test-more check lint coverage seeds fuzz faults format \
+	install clean release
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
 SECONDS ?= 300
+STORE ?=
+FAULTS ?= 2000
+SEED ?= 1
+LIMIT ?=
 SIM := build/release/tests/sim/sim
 
 help:
@@ -18,6 +22,7 @@ help:
 	echo 'make coverage  branch coverage of src/core'
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
 	echo 'make fuzz      each fuzz target for SECONDS=$(SECONDS)'
+	echo 'make faults    a storm of real faults; STORE= FAULTS=$(FAULTS) SECONDS= SEED=$(SEED)'
 	echo 'make format    put the C files into our format'
 	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
 	echo 'make clean     remove build/'
@@ -51,6 +56,11 @@ seeds: release
 fuzz:
 	scripts/deps fuzz
 	scripts/fuzz $(SECONDS)
+
+faults:
+	scripts/deps test
+	scripts/build dev
+	scripts/faults '$(STORE)' $(FAULTS) $(SECONDS) $(SEED) $(if $(LIMIT),'$(LIMIT)')
 
 format:
 	scripts/deps lint
