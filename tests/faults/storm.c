@@ -47,7 +47,7 @@ struct contender {
 static struct storm {
     const struct store *store;
     char directory[256], boot[40];
-    uint64_t state; /* of chance */
+    uint64_t state, contenders_state; /* of chance */
     struct contender contenders[CONTENDERS_MOST];
     int contender_count;
     bool is_over;
@@ -62,13 +62,19 @@ static struct storm {
 /* --- chance and time ----------------------------------------------------- */
 
 /* splitmix64 */
-static uint64_t draw(uint64_t below)
+static uint64_t draw_by(uint64_t *state)
 {
-    uint64_t z = storm.state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % below;
+    return z ^ z >> 31;
+}
+
+/* For the nemesis. */
+static uint64_t draw(uint64_t below)
+{
+    return draw_by(&storm.state) % below;
 }
 
 static int lease_ms(void)
@@ -142,7 +148,7 @@ static void tend(void)
         struct contender *c = &storm.contenders[i];
 
         if (c->pid == 0) {
-            uint64_t chance = draw(UINT64_MAX);
+            uint64_t chance = draw_by(&storm.contenders_state);
 
             c->pid = fork();
             if (c->pid == 0) {
@@ -849,6 +855,7 @@ int main(int argc, char **argv)
     const char *keep = getenv("FAULTS_DIR");
     struct nemesis *limit = NULL;
     size_t added;
+    uint64_t seed;
 
     storm.store = argc >= 5 ? store_find(argv[1]) : NULL;
     if (storm.store == NULL) {
@@ -864,7 +871,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
-    storm.state = strtoull(argv[4], NULL, 10);
+    seed = strtoull(argv[4], NULL, 10);
+    storm.contenders_state = ~seed;
     snprintf(storm.directory, sizeof storm.directory, "%s",
              keep != NULL ? keep : "/tmp/simba-faults-XXXXXX");
     if (keep == NULL && mkdtemp(storm.directory) == NULL) {
@@ -873,13 +881,17 @@ int main(int argc, char **argv)
     begin();
     end_us = section_now_us() + atoll(argv[3]) * 1000000;
     rest_ms(500);
-    while (count_faults() < faults && section_now_us() < end_us &&
-           !is_stopped) {
+    /* What the n-th is follows from the seed and n, however long others took.
+     */
+    for (uint64_t n = 0;
+         count_faults() < faults && section_now_us() < end_us && !is_stopped;
+         n++) {
+        storm.state = seed ^ n << 32;
         strike(limit != NULL ? limit : any_nemesis());
         rest_ms((int64_t)draw(300));
     }
     /* Or it would prove nothing: somebody's lease is outlived. */
-    for (int i = 0; i < 5 && limit == NULL && !is_stopped &&
+    for (int i = 0; i < 8 && limit == NULL && !is_stopped &&
                     oracle_count_lost(storm.directory, "set", &added) == 0;
          i++) {
         (void)stop_whole(1);
@@ -890,8 +902,7 @@ int main(int argc, char **argv)
     if (storm.store->close != NULL) {
         storm.store->close();
     }
-    report(began_us, strtoull(argv[4], NULL, 10),
-           limit == NULL ? NULL : limit->name);
+    report(began_us, seed, limit == NULL ? NULL : limit->name);
     fclose(storm.faults);
     printf("1..%d\n", test_count);
     if (keep == NULL) {

@@ -360,7 +360,8 @@ static void put_axis(const struct simba__timeline *t, double height, FILE *file)
     put_text(file, 14, 36, "", "faults");
     for (size_t i = 0; i < t->note_count; i++) {
         const struct simba__picture_note *n = &t->notes[i];
-        double x = x_of(t, n->from_us), wide = x_of(t, n->until_us) - x;
+        int64_t until_us = n->until_us < t->last_us ? n->until_us : t->last_us;
+        double x = x_of(t, n->from_us), wide = x_of(t, until_us) - x;
 
         if (n->mutex != NULL) {
             continue;

@@ -1,0 +1,86 @@
+/* The oracle of a storm sees what it must, or storms prove nothing. */
+#define _GNU_SOURCE
+#include "oracle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fixtures/unit_test.h"
+
+static char directory[64];
+
+static void put(const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static struct verdict judge(const char *sections, struct excuse *excuse)
+{
+    struct verdict v;
+    char command[128];
+
+    snprintf(directory, sizeof directory, "/tmp/simba-oracle-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    put("sections", sections);
+    put("set", "a\nc\n");
+    put("set.acks", "a\nb\n");
+    put("fenced", "9\nx\ny\n");
+    put("fenced.acks", "x\n");
+    v = oracle_judge(directory, excuse, excuse == NULL ? 0 : 1);
+    snprintf(command, sizeof command, "rm -r '%s'", directory);
+    assert_int_equal(system(command), 0);
+    return v;
+}
+
+/* Inside from the end of the first line to the beginning of the last. */
+TEST(test_oracle__sees_who_is_inside_with_another)
+{
+    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 m 30 31\n1 10 5 m 20 40\n"
+                           "2 30 6 m 50 51\n",
+                           NULL)
+                         .overlaps,
+                     0);
+    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 m 30 31\n1 10 5 m 32 33\n"
+                           "2 30 6 m 50 51\n",
+                           NULL)
+                         .overlaps,
+                     1);
+    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 n 30 31\n1 10 5 m 32 33\n"
+                           "2 30 6 n 50 51\n",
+                           NULL)
+                         .overlaps,
+                     0);
+}
+
+TEST(test_oracle__excuses_what_is_excused_only)
+{
+    static const char both[] = "1 10 5 m 10 11\n2 30 6 m 30 31\n"
+                               "1 10 5 m 40 41\n2 30 6 m 50 51\n";
+    struct excuse theirs = {"", 35, 60, 1, 0}, late = {"", 45, 60, 0, 0},
+                  others = {"", 0, 60, 3, 0};
+
+    assert_int_equal(judge(both, &theirs).excused, 1);
+    assert_int_equal(judge(both, &late).overlaps, 1);
+    assert_int_equal(judge(both, &others).overlaps, 1);
+}
+
+TEST(test_oracle__sees_tokens_that_go_back_and_elements_that_are_lost)
+{
+    struct verdict v = judge("1 10 6 m 10 11\n2 30 6 m 30 31\n3 40 5 m 40 41\n"
+                             "4 50 7 m 50 51\n",
+                             NULL);
+
+    assert_int_equal(v.sections, 4);
+    assert_int_equal(v.tokens_back, 2);
+    assert_int_equal(v.added[0], 2);
+    assert_int_equal(v.lost[0], 1);
+    assert_int_equal(v.added[1], 1);
+    assert_int_equal(v.lost[1], 0);
+}
