@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <simba/state.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -136,7 +137,7 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
      * did, we have not heard U. */
     int64_t end_ms = until_ms < g->granted_ms ? simba__clock_ms() : until_ms;
     bool is_told = atomic_load(&g->holder.is_lost) &&
-                   strstr(g->holder.why.message, "max_hold_ms") != NULL;
+                   g->holder.why.native == SIMBA_CAUSE_MAX_HOLD;
     bool is_capped =
         is_told || (cap_ms > 0 && end_ms + HEARD_MS >= g->granted_ms + cap_ms);
 

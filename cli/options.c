@@ -40,6 +40,8 @@ int simba__exit_of_status(int status)
         return SIMBA__EXIT_DENIED;
     case SIMBA_ELOST:
         return SIMBA__EXIT_LOST;
+    case SIMBA_EIO:
+        return SIMBA__EXIT_OUTPUT;
     default:
         return SIMBA__EXIT_FAULT;
     }

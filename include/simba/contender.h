@@ -19,7 +19,7 @@ SIMBA_BEGIN_DECLS
 /**
  * Called when ownership changes. `state->after.token` is the fencing token of
  * the tenure that began; in on_released, `state->before.token` is that of the
- * tenure that ended.
+ * tenure that ended, and `state->cause` says why it did.
  *
  * Threads: called on a callback thread, one call at a time for a contender,
  * acquired and released in turn. No lock of ours is held. Everything may be

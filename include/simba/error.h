@@ -30,7 +30,8 @@ SIMBA_BEGIN_DECLS
     X(EMISUSE, -11, "call not allowed now")                                    \
     X(EFORKED, -12, "handle belongs to the parent process")                    \
     X(ENOMEM, -13, "out of memory")                                            \
-    X(EINTERNAL, -14, "fault of simba's own")
+    X(EINTERNAL, -14, "fault of simba's own")                                  \
+    X(EIO, -15, "could not be written")
 
 #define SIMBA_STATUS_ENUM(name, code, text) SIMBA_##name = (code),
 enum simba_status { SIMBA_STATUS_MAP(SIMBA_STATUS_ENUM) };
@@ -39,7 +40,8 @@ enum simba_status { SIMBA_STATUS_MAP(SIMBA_STATUS_ENUM) };
 /** One failure, in the caller's memory. */
 typedef struct simba_error {
     int code;          /**< what the function returned */
-    int native;        /**< the store's own code, 0 when there is none */
+    int native;        /**< the store's own code, 0 when there is none; of
+                          SIMBA_ELOST why: an enum simba_cause */
     char message[256]; /**< one line for people, never with a password */
 } simba_error;
 

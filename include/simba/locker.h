@@ -31,7 +31,8 @@ typedef struct simba_locker_options {
     simba_times times; /**< budget_ms counts from on_lost */
     /** The mutex is lost, or was held for max_hold: stop working. Called on a
      * callback thread, once for a tenure; one that takes longer than the budget
-     * is logged, for another may own the mutex then. May be NULL. */
+     * is logged, for another may own the mutex then. `why->native` is the enum
+     * simba_cause. May be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
 } simba_locker_options;

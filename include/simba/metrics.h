@@ -113,7 +113,7 @@ SIMBA_API uint64_t simba_histogram_bound_us(size_t bucket);
  * `simba_acquires_total{store="…",mutex="…"}` and so on, and histograms in
  * seconds.
  *
- * @return SIMBA_OK; SIMBA_EDENIED when the stream fails
+ * @return SIMBA_OK; SIMBA_EIO when the stream fails
  */
 SIMBA_API int simba_metrics_print(const simba_metrics *metrics, FILE *out);
 

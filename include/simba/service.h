@@ -72,6 +72,36 @@ SIMBA_API SIMBA_MUST_USE int simba_service_stop(simba_service *service,
                                                 simba_error *error);
 
 /**
+ * Called when a service that was told to stop has done so.
+ *
+ * @param user    as given with the callback
+ * @param status  what simba_service_stop() would have returned: SIMBA_OK, or
+ *                SIMBA_EUNKNOWN when the store did not answer the release
+ *
+ * Threads: as the other callbacks of the service, after the last of them. The
+ * service may be started again from it.
+ */
+typedef void (*simba_stopped_fn)(void *user, int status);
+
+/**
+ * Stop contending, as simba_service_stop() does, without waiting for it.
+ *
+ * @param service     not NULL
+ * @param on_stopped  called once, also when it was not started; may be NULL
+ * @param user        first argument of on_stopped
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EMISUSE while the callback of another such stop is
+ *         still to come; SIMBA_EFORKED
+ *
+ * Threads: any thread, and from its own callbacks.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_service_stop_async(
+    simba_service *service,
+    simba_stopped_fn on_stopped,
+    void *user,
+    simba_error *error);
+
+/**
  * Stop if need be, then free. No callback runs or starts afterwards.
  *
  * @param service  NULL is a no-op

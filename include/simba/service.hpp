@@ -8,6 +8,8 @@
 #include <simba/service.h>
 #include <simba/store.hpp>
 
+#include <memory>
+
 namespace simba
 {
 
@@ -78,6 +80,21 @@ class service
         return detail::outcome(simba_service_stop(owned_.get(), &why), why);
     }
 
+    /** Stop without waiting; `on_stopped` gets what stop() would throw, or
+     * SIMBA_OK. As simba_service_stop_async(). */
+    void stop_async(std::function<void(int)> on_stopped)
+    {
+        std::unique_ptr<stopped_function> call(
+            new stopped_function(std::move(on_stopped)));
+        simba_error why = {};
+
+        detail::check(simba_service_stop_async(owned_.get(),
+                                               &service::tell_stopped,
+                                               call.get(), &why),
+                      why);
+        (void)call.release();
+    }
+
     void start()
     {
         try_start().value();
@@ -118,6 +135,18 @@ class service
     struct calls {
         state_function on_acquired, on_released, on_changed;
     };
+
+    using stopped_function = std::function<void(int)>;
+
+    static void tell_stopped(void *user, int status) noexcept
+    {
+        std::unique_ptr<stopped_function> call(
+            static_cast<stopped_function *>(user));
+
+        if (*call) {
+            (*call)(status);
+        }
+    }
 
     template <state_function calls::*Which>
     static void call(void *user, const simba_state *state) noexcept

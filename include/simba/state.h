@@ -24,7 +24,32 @@
 
 SIMBA_BEGIN_DECLS
 
-/** Two snapshots of one mutex, in the order they were seen. */
+/** Why a tenure ended. */
+enum simba_cause {
+    SIMBA_CAUSE_NONE = 0,     /**< none did */
+    SIMBA_CAUSE_STOPPED = 1,  /**< we wanted it: a stop, a release, a close */
+    SIMBA_CAUSE_EXPIRED = 2,  /**< no renewal was answered in time */
+    SIMBA_CAUSE_TAKEN = 3,    /**< the store says that it is not ours any more:
+                                 the lease ran out there, it was freed at once
+                                 by force, or its record was removed */
+    SIMBA_CAUSE_BROKEN = 4,   /**< somebody ended it by simba_admin_break() */
+    SIMBA_CAUSE_MAX_HOLD = 5, /**< it was held for max_hold_ms */
+    SIMBA_CAUSE_STALLED = 6   /**< no progress was made for progress_ms */
+};
+
+/**
+ * A cause as a word, as it stands in logs: "none", "stopped", "expired",
+ * "taken", "broken", "max_hold", "stalled".
+ *
+ * @param cause  others are called "unknown"
+ * @return static text, never NULL
+ *
+ * Threads: any thread.
+ */
+SIMBA_API const char *simba_cause_name(enum simba_cause cause);
+
+/** Two snapshots of one mutex, in the order they were seen. Those given to
+ * callbacks grow at the end only. */
 typedef struct simba_state {
     simba_owner before; /**< the owner that was known until now */
     simba_owner after;  /**< the owner that is known from now on */
@@ -32,6 +57,7 @@ typedef struct simba_state {
      * unseen. Not set by a mere free moment between two tenures; set without a
      * change when the mutex is free again after those who were missed. */
     bool has_gap;
+    enum simba_cause cause; /**< in on_released: why the tenure ended */
 } simba_state;
 
 /**

@@ -94,12 +94,18 @@ typedef struct simba_store_options {
      * SIMBA_EMISCONFIG are never waited for: neither here nor by a locker.
      */
     int64_t wait_ms;
+    /** Callbacks run in simba_store_dispatch(), which the program calls when
+     * simba_store_fd() is readable, and there are no callback threads. Who
+     * waits for callbacks by a stop, a release or a close runs those on its own
+     * thread, so one thread is enough. Not together with executor or
+     * callback_threads. */
+    bool dispatch;
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0, 0}
+     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /**
@@ -164,6 +170,32 @@ SIMBA_API uint32_t simba_store_capabilities(const simba_store *store);
  * handle and touches nothing else: the rest is the parent's threads'.
  */
 SIMBA_API void simba_store_close(simba_store *store);
+
+/**
+ * A descriptor for the poll loop of a program that runs callbacks itself
+ * (options.dispatch). It is readable while callbacks wait to be run.
+ *
+ * @param store  not NULL
+ * @return the descriptor, close-on-exec, still the store's: poll it, and
+ *         nothing else; -1 when the store was opened without `dispatch`
+ *
+ * Threads: any thread.
+ */
+SIMBA_API int simba_store_fd(const simba_store *store);
+
+/**
+ * Run the callbacks that wait, of each contender one at most; never blocks by
+ * itself. A loop that comes late makes its callbacks late: on_released has its
+ * budget (S6), no more.
+ *
+ * @param store       not NULL
+ * @param[out] error  filled on failure; may be NULL
+ * @return how many were run, 0 if there was none; SIMBA_EMISUSE when the store
+ *         was opened without `dispatch`; SIMBA_EFORKED
+ *
+ * Threads: any thread, several at once too, and from callbacks.
+ */
+SIMBA_API int simba_store_dispatch(simba_store *store, simba_error *error);
 
 /**
  * A descriptor that stands for the life of this handle: when its last copy is

@@ -33,6 +33,7 @@ struct store_options {
     /** How long to wait for a server that is down; less than 0: for ever. See
      * simba_store_options. */
     int64_t wait_ms = 0;
+    bool dispatch = false; /**< callbacks run in store::dispatch() only */
 };
 
 /** A place where mutexes live. It must outlive what is made from it. */
@@ -65,6 +66,7 @@ class store
         given.executor_user = owned_.calls();
         given.look = options.look;
         given.wait_ms = options.wait_ms;
+        given.dispatch = options.dispatch;
         detail::check(simba_store_open(url, &given, &handle, &why), why);
         owned_.take(handle);
     }
@@ -73,6 +75,22 @@ class store
                                   store_options options = {}) noexcept
     {
         return detail::make<store>(url, std::move(options));
+    }
+
+    /** Readable while callbacks wait for dispatch(). */
+    int fd() const noexcept
+    {
+        return simba_store_fd(owned_.get());
+    }
+
+    /** Run the callbacks that wait; how many there were. */
+    int dispatch()
+    {
+        simba_error why = {};
+        int count = simba_store_dispatch(owned_.get(), &why);
+
+        detail::check(count < 0 ? count : SIMBA_OK, why);
+        return count;
     }
 
     /** For the C functions; still the store's. */

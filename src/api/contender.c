@@ -341,23 +341,85 @@ void simba__contender_warn_clock(const struct simba__contender *c,
     }
 }
 
-void simba__contender_log_failure(const struct simba__contender *c,
-                                  enum simba_log_level level,
-                                  int status,
-                                  const simba_error *error)
+void simba__contender_log_answer(struct simba__contender *c,
+                                 bool is_wanted,
+                                 int status,
+                                 const simba_error *error)
 {
-    simba__contender_log(
-        c, (struct simba__log_entry){.level = level, .status = status}, "%s",
-        simba__error_text(status, error));
+    struct simba__log_entry entry = {.level = SIMBA_LOG_WARN, .status = status};
+    int64_t seconds = -1;
+
+    /* A server that is away is silent at one time and refuses at another. */
+    if (status == SIMBA_EUNKNOWN) {
+        status = SIMBA_EUNAVAIL;
+    }
+    if (status != c->outage_status || !is_wanted) {
+        c->outage = (struct simba__outage){0};
+        c->outage_status = status;
+    }
+    if (status == SIMBA_OK) {
+        return;
+    }
+    if (is_wanted) {
+        seconds = simba__outage_news(&c->outage, simba_loop_now_ms());
+    }
+    if (seconds > 0) {
+        simba__contender_log(c, entry, "%s for %" PRId64 " s: %s",
+                             status == SIMBA_EBUSY      ? "waiting"
+                             : status == SIMBA_EUNAVAIL ? "unreachable"
+                                                        : "in vain",
+                             seconds, simba__error_text(entry.status, error));
+        return;
+    }
+    entry.level = seconds == 0 ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
+    simba__contender_log(c, entry, "%s",
+                         simba__error_text(entry.status, error));
 }
 
-const char *simba__cause_name(enum simba__cause cause)
-{
-    static const char *const names[] = {"stopped", "expired", "gone",
-                                        "max_hold", "stalled"};
+/* --- why a tenure ended -------------------------------------------------- */
 
-    assert((size_t)cause < sizeof names / sizeof names[0]);
-    return names[cause];
+static const struct {
+    const char *name, *text;
+} causes[] = {
+    [SIMBA_CAUSE_NONE] = {"none", "it did not end"},
+    [SIMBA_CAUSE_STOPPED] = {"stopped", "it was given back"},
+    [SIMBA_CAUSE_EXPIRED] = {"expired", "no renewal was answered in time"},
+    [SIMBA_CAUSE_TAKEN] = {"taken", "the store ended it: by force, or its "
+                                    "lease ran out there"},
+    [SIMBA_CAUSE_BROKEN] = {"broken", "it was ended by force"},
+    [SIMBA_CAUSE_MAX_HOLD] = {"max_hold", "it was held for max_hold_ms"},
+    [SIMBA_CAUSE_STALLED] = {"stalled", "no progress was made"},
+};
+
+const char *simba_cause_name(enum simba_cause cause)
+{
+    return (size_t)cause < sizeof causes / sizeof causes[0] ? causes[cause].name
+                                                            : "unknown";
+}
+
+const char *simba__cause_text(enum simba_cause cause)
+{
+    assert((size_t)cause < sizeof causes / sizeof causes[0]);
+    return causes[cause].text;
+}
+
+enum simba_cause simba__contender_cause(
+    const struct simba__contender *c,
+    const struct simba__contend_update *update)
+{
+    static const enum simba_cause of_core[] = {
+        [SIMBA__CAUSE_STOP] = SIMBA_CAUSE_STOPPED,
+        [SIMBA__CAUSE_EXPIRED] = SIMBA_CAUSE_EXPIRED,
+        [SIMBA__CAUSE_GONE] = SIMBA_CAUSE_TAKEN,
+        [SIMBA__CAUSE_MAX_HOLD] = SIMBA_CAUSE_MAX_HOLD,
+        [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED};
+    const simba_owner *seen = &c->contention.owner;
+
+    assert(update->tell & SIMBA__TELL_RELEASED);
+    return update->cause == SIMBA__CAUSE_GONE && seen->is_broken &&
+                   seen->token == update->token
+               ? SIMBA_CAUSE_BROKEN
+               : of_core[update->cause];
 }
 
 /* --- from start to stop -------------------------------------------------- */
@@ -395,6 +457,17 @@ int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
     return rc;
 }
 
+bool simba__lifecycle_ask_stop(struct simba__lifecycle *lifecycle)
+{
+    int wish = atomic_load(&lifecycle->wish);
+
+    if (wish == WISH_STARTED) {
+        atomic_store(&lifecycle->wish, WISH_STOPPED);
+        simba__contention_stop(&lifecycle->contender->contention);
+    }
+    return wish != WISH_REST;
+}
+
 int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
                           bool is_own,
                           simba_error *error)
@@ -415,13 +488,13 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
     simba__callback_pool_block(&c->store->pool);
     simba_loop_enter(c->store->loop);
     rests = lifecycle->rests;
-    if (atomic_load(&lifecycle->wish) == WISH_STARTED) {
-        atomic_store(&lifecycle->wish, WISH_STOPPED);
-        simba__contention_stop(&c->contention);
-    }
+    (void)simba__lifecycle_ask_stop(lifecycle);
     while (atomic_load(&lifecycle->wish) != WISH_REST &&
            lifecycle->rests == rests) {
-        simba__loop_wait(c->store->loop, &lifecycle->changed, NULL);
+        if (lifecycle->callbacks == NULL ||
+            !simba__serial_queue_run(&c->store->pool, lifecycle->callbacks)) {
+            simba__loop_wait(c->store->loop, &lifecycle->changed, NULL);
+        }
     }
     is_unreleased = lifecycle->is_unreleased;
     simba_loop_leave(c->store->loop);

@@ -7,6 +7,7 @@
 #include <simba/service.h>
 
 #include "api/store.h"
+#include "kit/backoff.h"
 #include "runtime/contention.h"
 
 /* --- what users give ----------------------------------------------------- */
@@ -49,6 +50,8 @@ struct simba__contender {
     struct simba__contention contention; /* first: hooks get this */
     const struct simba__contender_kind *kind;
     simba_store *store;
+    struct simba__outage outage; /* of its requests; inside the loop only */
+    int outage_status;
 };
 
 /** A handle of so many bytes, zeroed, that begins with its contender; NULL: no
@@ -90,21 +93,29 @@ void simba__contender_warn(const struct simba__contender *c, const char *what);
 void simba__contender_warn_clock(const struct simba__contender *c,
                                  const struct simba__contend_update *update);
 
-/** The same for a request that failed. */
-void simba__contender_log_failure(const struct simba__contender *c,
-                                  enum simba_log_level level,
-                                  int status,
-                                  const simba_error *error);
+/** The same for a request that came to its end: a failure that goes on is
+ * logged at once and each minute, what lies between for debugging only.
+ *
+ * @param is_wanted  somebody waits for it: else it is for debugging at all */
+void simba__contender_log_answer(struct simba__contender *c,
+                                 bool is_wanted,
+                                 int status,
+                                 const simba_error *error);
 
-/** Why a tenure ended, as a word: "stopped", "expired", "gone", "max_hold",
- * "stalled". */
-const char *simba__cause_name(enum simba__cause cause);
+/** With TELL_RELEASED: why the tenure ended, for users. */
+enum simba_cause simba__contender_cause(
+    const struct simba__contender *c,
+    const struct simba__contend_update *update);
+
+/** The same in words. */
+const char *simba__cause_text(enum simba_cause cause);
 
 /* --- from start to stop, as often as the user likes ---------------------- */
 
 /* The same for services and schedulers. */
 struct simba__lifecycle {
     struct simba__contender *contender;
+    struct simba__serial_queue *callbacks; /* NULL: it has none there */
     _Atomic int wish; /* what the user wants; changed inside the loop */
 
     /* Inside the loop only. */
@@ -123,6 +134,9 @@ void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
 /** Contend. SIMBA_EMISUSE when that was asked for already. Outside the loop. */
 int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
                            simba_error *error);
+
+/** Ask for the stop, once. False: it rested before. Inside the loop. */
+bool simba__lifecycle_ask_stop(struct simba__lifecycle *lifecycle);
 
 /** Ask for the stop, once, and wait until it rests. SIMBA_EUNKNOWN when the
  * store did not answer the release, SIMBA_EMISUSE when it `is_own` callback

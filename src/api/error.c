@@ -19,11 +19,12 @@ const char *simba_strerror(int status)
 const char *simba_status_name(int status)
 {
     static const char *const names[] = {
-        "ok",        "invalid",         "busy",
-        "timed-out", "cancelled",       "unreachable",
-        "denied",    "misconfigured",   "not-initialised",
-        "lost",      "unknown-outcome", "misuse",
-        "forked",    "no-memory",       "internal",
+        "ok",          "invalid",         "busy",
+        "timed-out",   "cancelled",       "unreachable",
+        "denied",      "misconfigured",   "not-initialised",
+        "lost",        "unknown-outcome", "misuse",
+        "forked",      "no-memory",       "internal",
+        "not-written",
     };
 
     return status > 0 || status <= -(int)(sizeof names / sizeof *names)

@@ -56,14 +56,12 @@ static void wake_waiter(simba_locker *l)
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
-    static const char *const causes[] = {
-        "it was released", "no renewal was answered in time",
-        "the store ended it: by force, or its lease ran out there",
-        "it was held for max_hold_ms", "no progress was made"};
     simba_locker *l = (simba_locker *)c;
     simba_store *store = l->base.store;
     bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
-    bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
+    enum simba_cause cause =
+        is_end ? simba__contender_cause(&l->base, update) : SIMBA_CAUSE_NONE;
+    bool is_loss = is_end && cause != SIMBA_CAUSE_STOPPED;
     /* What the caller learns anyway is for debugging; a loss is not, where
      * nobody is called. */
     enum simba_log_level level =
@@ -71,8 +69,8 @@ static void told(struct simba__contention *c,
 
     if (is_loss) {
         assert(l->is_granted && !l->is_lost);
-        simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", c->mutex,
-                        causes[update->cause]);
+        simba_error_set(&l->why, SIMBA_ELOST, (int)cause, "%s: lost: %s",
+                        c->mutex, simba__cause_text(cause));
         l->is_held = false;
         l->is_lost = true;
         /* A locker does not contend anew by itself. */
@@ -99,10 +97,10 @@ static void told(struct simba__contention *c,
         level <= store->log_level) {
         simba__contender_log(
             &l->base,
-            (struct simba__log_entry){
-                .level = level,
-                .token = update->token,
-                .cause = is_end ? simba__cause_name(update->cause) : NULL},
+            (struct simba__log_entry){.level = level,
+                                      .token = update->token,
+                                      .cause = is_end ? simba_cause_name(cause)
+                                                      : NULL},
             "%s, token %" PRIu64,
             is_loss  ? "lost"
             : is_end ? "released"
@@ -127,7 +125,6 @@ static void answered(struct simba__contention *c,
     bool is_outage = (l->is_patient || l->is_held) &&
                      (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN ||
                       status == SIMBA_EBUSY);
-    int64_t seconds = -1;
 
     l->failure = status;
     if (status != SIMBA_OK) {
@@ -136,24 +133,8 @@ static void answered(struct simba__contention *c,
     } else if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         l->is_refused = true;
     }
-    if (is_outage) {
-        seconds = simba__outage_news(&l->outage, simba_loop_now_ms());
-    } else {
-        l->outage.since_ms = 0;
-    }
+    simba__contender_log_answer(&l->base, is_outage, status, error);
     wake_waiter(l);
-    if (seconds > 0) {
-        simba__contender_log(&l->base,
-                             (struct simba__log_entry){.level = SIMBA_LOG_WARN,
-                                                       .status = status},
-                             "%s for %" PRId64 " s: %s",
-                             status == SIMBA_EBUSY ? "waiting" : "unreachable",
-                             seconds, l->error.message);
-    } else if (status != SIMBA_OK) {
-        simba__contender_log_failure(
-            &l->base, seconds == 0 ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, status,
-            error);
-    }
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -266,8 +247,8 @@ static bool is_hopeless(const simba_locker *l)
 static bool is_away(const simba_locker *l)
 {
     return l->failure != SIMBA_OK && l->failure != SIMBA_EBUSY &&
-           l->outage.since_ms != 0 &&
-           simba_loop_now_ms() - l->outage.since_ms >= SILENCE_MS;
+           l->base.outage.since_ms != 0 &&
+           simba_loop_now_ms() - l->base.outage.since_ms >= SILENCE_MS;
 }
 
 /* SIMBA_OK, or why waiting ends without the mutex. */
@@ -317,6 +298,13 @@ static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
     return true;
 }
 
+/* An on_lost that nobody else may be there to run: the store waits for it. */
+static void run_callbacks(simba_locker *l)
+{
+    while (simba__serial_queue_run(&l->base.store->pool, &l->serial_queue)) {
+    }
+}
+
 static int acquire(simba_locker *l,
                    int64_t timeout_ms,
                    uint64_t *token,
@@ -338,7 +326,7 @@ static int acquire(simba_locker *l,
     l->is_refused = l->is_unreleased = false;
     l->is_patient = timeout_ms != 0;
     l->failure = SIMBA_OK;
-    l->outage.since_ms = 0;
+    l->base.outage.since_ms = 0;
     begin_driving(l);
     simba__contention_start(&l->base.contention, l->is_patient);
     rc = wait_until_held(l, limit, timeout_ms);
@@ -377,6 +365,7 @@ int simba_locker_acquire(simba_locker *l,
     } else {
         l->is_acquiring = true;
         l->is_cancelled = false;
+        run_callbacks(l);
         rc = acquire(l, timeout_ms, token, error);
         end_driving(l);
         l->is_acquiring = false;
@@ -400,13 +389,15 @@ int simba_locker_release(simba_locker *l, simba_error *error)
     }
     simba__callback_pool_block(&l->base.store->pool);
     simba_loop_enter(l->base.store->loop);
+    run_callbacks(l);
     begin_driving(l);
     stop(l);
     wait_until_stopped(l, NULL);
     end_driving(l);
     if (l->is_lost) {
         l->is_lost = false;
-        rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
+        rc = simba_error_set(error, SIMBA_ELOST, l->why.native, "%s",
+                             l->why.message);
     } else if (l->is_unreleased) {
         l->is_unreleased = false;
         rc = simba_error_set(error, SIMBA_EUNKNOWN, 0,

@@ -5,7 +5,6 @@
 #include <simba/locker.h>
 
 #include "api/contender.h"
-#include "kit/backoff.h"
 
 struct simba_locker {
     struct simba__contender base; /* first: hooks get this */
@@ -29,8 +28,7 @@ struct simba_locker {
     bool is_patient; /* not content with one try */
     bool is_refused; /* the store said no at least once */
     bool is_unreleased;
-    int failure;                 /* newest status of a request */
-    struct simba__outage outage; /* since when the store does not answer */
+    int failure; /* newest status of a request */
     simba_error error, why;
     uint64_t token;
     uint64_t stops; /* counted */

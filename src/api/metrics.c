@@ -324,7 +324,7 @@ int simba_metrics_print(const simba_metrics *metrics, FILE *out)
         print_escaped(out, metrics->store_name);
         (void)fprintf(out, "\"} %" PRIu64 "\n", *(const uint64_t *)value);
     }
-    return fflush(out) == 0 && ferror(out) == 0 ? SIMBA_OK : SIMBA_EDENIED;
+    return fflush(out) == 0 && ferror(out) == 0 ? SIMBA_OK : SIMBA_EIO;
 }
 
 /* --- saving -------------------------------------------------------------- */

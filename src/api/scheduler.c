@@ -250,7 +250,8 @@ static void told(struct simba__contention *c,
         simba__contender_log(&s->base, entry, "leads, token %" PRIu64,
                              update->token);
     } else if (update->tell & SIMBA__TELL_RELEASED) {
-        entry.cause = simba__cause_name(update->cause);
+        entry.cause =
+            simba_cause_name(simba__contender_cause(&s->base, update));
         simba__contender_log(&s->base, entry,
                              "leads no more, token %" PRIu64 ": %s",
                              update->token, entry.cause);
@@ -314,9 +315,8 @@ static void answered(struct simba__contention *c,
     simba_scheduler *s = (simba_scheduler *)c;
 
     (void)request;
-    if (status != SIMBA_OK) {
-        simba__contender_log_failure(&s->base, SIMBA_LOG_WARN, status, error);
-    } else if (s->is_leading && c->core.is_clock_known) {
+    simba__contender_log_answer(&s->base, true, status, error);
+    if (status == SIMBA_OK && s->is_leading && c->core.is_clock_known) {
         feed(s,
              (struct simba__schedule_event){.type = SIMBA__SCHEDULE_OFFSET,
                                             .store_offset_ms = offset_ms(s)});

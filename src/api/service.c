@@ -3,6 +3,7 @@
 #include <simba/service.h>
 
 #include "api/contender.h"
+#include "util/container.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -34,6 +35,15 @@ struct simba_service {
      * One each will do: the next tenure does not begin before on_released is
      * back, and on_acquired comes before that. */
     struct note acquired, released;
+
+    /* A stop that nobody waits for. */
+    struct {
+        struct simba__task task;
+        simba_stopped_fn call;
+        void *user;
+        int status;
+        _Atomic bool is_due; /* from the asking until it is called */
+    } stopped;
 };
 
 /* --- callbacks ----------------------------------------------------------- */
@@ -64,6 +74,26 @@ static void run_changed(struct simba__task *task)
     free(note);
 }
 
+static void run_stopped(struct simba__task *task)
+{
+    simba_service *s = container_of(task, simba_service, stopped.task);
+    simba_stopped_fn call = s->stopped.call;
+    void *user = s->stopped.user;
+    int status = s->stopped.status;
+
+    atomic_store(&s->stopped.is_due, false); /* it may ask again */
+    if (call != NULL) {
+        call(user, status);
+    }
+}
+
+/* Whoever stops it may have to run the callback itself. */
+static void push_task(simba_service *s, struct simba__task *task)
+{
+    simba__serial_queue_push(&s->base.store->pool, &s->serial_queue, task);
+    pthread_cond_broadcast(&s->lifecycle.changed);
+}
+
 /* Moves what the user knows to `after` and queues the callback. */
 static void push_note(simba_service *s,
                       struct note *note,
@@ -76,8 +106,7 @@ static void push_note(simba_service *s,
     note->state.before = s->seen;
     note->state.after = *after;
     s->seen = *after;
-    simba__serial_queue_push(&s->base.store->pool, &s->serial_queue,
-                             &note->task);
+    push_task(s, &note->task);
 }
 
 /* --- hooks, inside the loop ---------------------------------------------- */
@@ -85,19 +114,18 @@ static void push_note(simba_service *s,
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
-    static const char *const causes[] = {
-        "stopped", "no renewal was answered in time", "the store says so",
-        "max_hold_ms was reached", "no progress was made"};
     simba_service *s = (simba_service *)c;
     struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,
                                      .token = update->token};
     simba_owner none = simba_owner_none();
 
     if (update->tell & SIMBA__TELL_RELEASED) {
-        assert((size_t)update->cause < sizeof causes / sizeof causes[0]);
-        entry.cause = simba__cause_name(update->cause);
+        enum simba_cause cause = simba__contender_cause(&s->base, update);
+
+        entry.cause = simba_cause_name(cause);
         simba__contender_log(&s->base, entry, "released, token %" PRIu64 ": %s",
-                             update->token, causes[update->cause]);
+                             update->token, simba__cause_text(cause));
+        s->released.state.cause = cause;
         push_note(s, &s->released, s->on_released, &none);
     } else if (update->tell & SIMBA__TELL_ACQUIRED) {
         simba__contender_log(&s->base, entry, "acquired, token %" PRIu64,
@@ -114,6 +142,11 @@ static void told(struct simba__contention *c,
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         simba__lifecycle_rest(&s->lifecycle);
+        if (atomic_load(&s->stopped.is_due)) {
+            s->stopped.status =
+                s->lifecycle.is_unreleased ? SIMBA_EUNKNOWN : SIMBA_OK;
+            push_task(s, &s->stopped.task);
+        }
     }
 }
 
@@ -126,8 +159,8 @@ static void answered(struct simba__contention *c,
     simba_state state = {.before = s->seen, .after = c->owner};
     struct note *note;
 
+    simba__contender_log_answer(&s->base, true, status, error);
     if (status != SIMBA_OK) {
-        simba__contender_log_failure(&s->base, SIMBA_LOG_WARN, status, error);
         return;
     }
     /* A change between others; our own are told as acquired and released. What
@@ -177,8 +210,10 @@ int simba_service_open(simba_store *store,
     s->user = contender.user;
     s->acquired.task.run = run_acquired;
     s->released.task.run = run_released;
+    s->stopped.task.run = run_stopped;
     simba__serial_queue_init(&s->serial_queue);
     simba__lifecycle_init(&s->lifecycle, &s->base);
+    s->lifecycle.callbacks = &s->serial_queue;
     rc = simba__contender_open(&s->base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_service(s);
@@ -204,6 +239,33 @@ int simba_service_stop(simba_service *s, simba_error *error)
         simba__serial_queue_wait(pool, &s->serial_queue);
         simba__callback_pool_unblock(pool);
     }
+    return rc;
+}
+
+int simba_service_stop_async(simba_service *s,
+                             simba_stopped_fn on_stopped,
+                             void *user,
+                             simba_error *error)
+{
+    int rc = simba__store_check(s->base.store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    simba_loop_enter(s->base.store->loop);
+    if (atomic_exchange(&s->stopped.is_due, true)) {
+        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
+                             "%s: the service is told to stop already",
+                             s->base.contention.mutex);
+    } else {
+        s->stopped.call = on_stopped;
+        s->stopped.user = user;
+        s->stopped.status = SIMBA_OK;
+        if (!simba__lifecycle_ask_stop(&s->lifecycle)) {
+            push_task(s, &s->stopped.task);
+        }
+    }
+    simba_loop_leave(s->base.store->loop);
     return rc;
 }
 

@@ -10,11 +10,13 @@
 #include "runtime/fork.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS_MOST = 16, THREADS_LIMIT = 1024 };
 
@@ -191,6 +193,12 @@ static int check_options(const simba_store_options *options, simba_error *error)
             "executor: give one of the two",
             options->callback_threads);
     }
+    if (options->dispatch &&
+        (options->executor != NULL || options->callback_threads != 0)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "callbacks run in simba_store_dispatch(): give "
+                               "no executor and no callback_threads");
+    }
     return SIMBA_OK;
 }
 
@@ -200,6 +208,9 @@ static void close_in_child(void *self)
 
     if (store->backend->ops->forked != NULL) {
         store->backend->ops->forked(store->backend);
+    }
+    if (store->pool.ready_fd >= 0) {
+        close(store->pool.ready_fd);
     }
 }
 
@@ -219,6 +230,16 @@ static void pass_subscription(void *self,
     simba_backend *backend = self;
 
     backend->ops->subscription(backend, mutex, subscription);
+}
+
+static int give_up(simba_store *store, int rc)
+{
+    simba__loop_end(store->loop, detach, store);
+    if (store->backend != NULL) {
+        store->backend->ops->close(store->backend);
+    }
+    simba__loop_close(store->loop);
+    return rc;
 }
 
 static int open_store(simba_store *store,
@@ -252,17 +273,19 @@ static int open_store(simba_store *store,
         rc = simba__fail_memory(error);
     }
     if (rc != SIMBA_OK) {
-        simba__loop_end(store->loop, detach, store);
-        if (store->backend != NULL) {
-            store->backend->ops->close(store->backend);
-        }
-        simba__loop_close(store->loop);
-        return rc;
+        return give_up(store, rc);
     }
     store->pool.log = log_plain;
     store->pool.log_user = store;
     store->pool.executor = options->executor;
     store->pool.executor_user = options->executor_user;
+    if (options->dispatch && !simba__callback_pool_open_fd(&store->pool)) {
+        rc = simba_error_set(error, SIMBA_EINTERNAL, errno,
+                             "the system gives no descriptor: %s",
+                             strerror(errno));
+        simba__callback_pool_fini(&store->pool);
+        return give_up(store, rc);
+    }
     simba_loop_enter(store->loop);
     if (store->backend->ops->subscription != NULL) {
         store->loop->on_subscription = pass_subscription;
@@ -488,6 +511,25 @@ int simba_store_life_fd(const simba_store *store)
     simba_backend *backend = store->backend;
 
     return backend->ops->life_fd == NULL ? -1 : backend->ops->life_fd(backend);
+}
+
+int simba_store_fd(const simba_store *store)
+{
+    return store->pool.ready_fd;
+}
+
+int simba_store_dispatch(simba_store *store, simba_error *error)
+{
+    int rc = simba__store_check(store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (store->pool.ready_fd < 0) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "the store was opened without dispatch");
+    }
+    return simba__callback_pool_dispatch(&store->pool);
 }
 
 void simba_store_lease(const simba_store *store,

@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* How long a callback waits before the pool grows. */
 enum { PATIENCE_MS = 5 };
@@ -37,6 +39,18 @@ void simba__serial_queue_init(struct simba__serial_queue *queue)
 
 /* --- with the lock held -------------------------------------------------- */
 
+/* Its descriptor, if there is one, is readable while something is ready. */
+static void show_ready(struct simba__callback_pool *pool)
+{
+    eventfd_t count;
+
+    if (pool->ready_fd >= 0 && pool->first == NULL) {
+        (void)eventfd_read(pool->ready_fd, &count);
+    } else if (pool->ready_fd >= 0) {
+        (void)eventfd_write(pool->ready_fd, 1);
+    }
+}
+
 static void make_ready(struct simba__callback_pool *pool,
                        struct simba__serial_queue *queue)
 {
@@ -47,18 +61,33 @@ static void make_ready(struct simba__callback_pool *pool,
     *pool->last = queue;
     pool->last = &queue->next;
     pool->ready_count++;
+    if (pool->ready_fd >= 0) { /* who waits for it may run it */
+        show_ready(pool);
+        pthread_cond_broadcast(&pool->settled);
+    }
 }
 
-static struct simba__serial_queue *take_ready(struct simba__callback_pool *pool)
+/* The first one, or this very one; NULL: it is not ready. */
+static struct simba__serial_queue *take_ready(
+    struct simba__callback_pool *pool,
+    const struct simba__serial_queue *wanted)
 {
-    struct simba__serial_queue *queue = pool->first;
+    struct simba__serial_queue **at = &pool->first, *queue;
 
-    assert(queue != NULL && pool->ready_count > 0);
-    pool->first = queue->next;
-    if (pool->first == NULL) {
-        pool->last = &pool->first;
+    while (wanted != NULL && *at != NULL && *at != wanted) {
+        at = &(*at)->next;
+    }
+    queue = *at;
+    if (queue == NULL) {
+        return NULL;
+    }
+    assert(pool->ready_count > 0);
+    *at = queue->next;
+    if (*at == NULL) {
+        pool->last = at;
     }
     pool->ready_count--;
+    show_ready(pool);
     return queue;
 }
 
@@ -135,9 +164,9 @@ static void *run_callbacks(void *argument)
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
         if (pool->first != NULL && pool->executor != NULL) {
-            hand_over(pool, take_ready(pool));
+            hand_over(pool, take_ready(pool, NULL));
         } else if (pool->first != NULL) {
-            run_one(pool, take_ready(pool));
+            run_one(pool, take_ready(pool, NULL));
         } else {
             pool->idle_count++;
             pthread_cond_wait(&pool->wake, &pool->lock);
@@ -210,6 +239,10 @@ void simba__serial_queue_push(struct simba__callback_pool *pool,
     if (!queue->is_scheduled) {
         make_ready(pool, queue);
     }
+    if (pool->ready_fd >= 0) {
+        pthread_mutex_unlock(&pool->lock);
+        return;
+    }
     if (pool->thread_count == 0) {
         grow(pool);
     } else {
@@ -247,21 +280,67 @@ void simba__callback_pool_unblock(struct simba__callback_pool *pool)
 }
 
 void simba__serial_queue_wait(struct simba__callback_pool *pool,
-                              const struct simba__serial_queue *queue)
+                              struct simba__serial_queue *queue)
 {
     assert(!simba__serial_queue_is_mine(queue));
     pthread_mutex_lock(&pool->lock);
     while (queue->is_scheduled) {
-        pthread_cond_wait(&pool->settled, &pool->lock);
+        if (pool->ready_fd >= 0 && take_ready(pool, queue) != NULL) {
+            run_one(pool, queue);
+        } else {
+            pthread_cond_wait(&pool->settled, &pool->lock);
+        }
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+bool simba__serial_queue_run(struct simba__callback_pool *pool,
+                             struct simba__serial_queue *queue)
+{
+    bool is_taken;
+
+    assert(simba__loop_is_inside(pool->loop));
+    pthread_mutex_lock(&pool->lock);
+    is_taken = pool->ready_fd >= 0 && take_ready(pool, queue) != NULL;
+    pthread_mutex_unlock(&pool->lock);
+    if (is_taken) {
+        simba_loop_leave(pool->loop);
+        pthread_mutex_lock(&pool->lock);
+        run_one(pool, queue);
+        pthread_mutex_unlock(&pool->lock);
+        simba_loop_enter(pool->loop);
+    }
+    return is_taken;
+}
+
+int simba__callback_pool_dispatch(struct simba__callback_pool *pool)
+{
+    int count = 0, most;
+
+    assert(pool->ready_fd >= 0);
+    pthread_mutex_lock(&pool->lock);
+    most = pool->ready_count; /* what comes meanwhile is for the next time */
+    while (count < most && pool->first != NULL) {
+        run_one(pool, take_ready(pool, NULL));
+        count++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return count;
+}
+
+bool simba__callback_pool_open_fd(struct simba__callback_pool *pool)
+{
+    assert(pool->thread_count == 0 && pool->ready_fd < 0);
+    pool->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return pool->ready_fd >= 0;
 }
 
 bool simba__callback_pool_init(struct simba__callback_pool *pool,
                                simba_loop *loop,
                                int most)
 {
-    *pool = (struct simba__callback_pool){.loop = loop, .most = most};
+    *pool = (struct simba__callback_pool){
+        .loop = loop, .most = most, .ready_fd = -1};
     if (!simba__array_reserve(&pool->threads, &pool->thread_room, (size_t)most,
                               sizeof *pool->threads)) {
         return false;
@@ -291,4 +370,7 @@ void simba__callback_pool_fini(struct simba__callback_pool *pool)
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool->threads);
+    if (pool->ready_fd >= 0) {
+        close(pool->ready_fd);
+    }
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <poll.h>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -203,6 +204,32 @@ bool services_call_back()
     return true;
 }
 
+bool callbacks_run_in_a_poll_loop()
+{
+    simba::store_options options;
+    int stopped = 1;
+    simba_cause cause = SIMBA_CAUSE_NONE;
+
+    options.dispatch = true;
+    simba::store store{"memory:cpp", options};
+    simba::contender contender;
+    contender.mutex = "poll loop";
+    contender.on_released = [&](const simba_state &state) {
+        cause = state.cause;
+    };
+    simba::service service{store, contender};
+    CHECK(store.fd() >= 0);
+    service.start();
+    pollfd set{store.fd(), POLLIN, 0};
+    CHECK(poll(&set, 1, 10000) == 1 && store.dispatch() == 1);
+    service.stop_async([&](int status) { stopped = status; });
+    while (stopped == 1 && poll(&set, 1, 10000) == 1) {
+        store.dispatch();
+    }
+    CHECK(stopped == SIMBA_OK && cause == SIMBA_CAUSE_STOPPED);
+    return true;
+}
+
 } // namespace
 
 int main()
@@ -216,5 +243,6 @@ int main()
     tell(waits_are_cancelled(), "waits_are_cancelled");
     tell(several_mutexes_are_one_lock(), "several_mutexes_are_one_lock");
     tell(services_call_back(), "services_call_back");
+    tell(callbacks_run_in_a_poll_loop(), "callbacks_run_in_a_poll_loop");
     return summary();
 }
