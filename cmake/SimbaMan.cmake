@@ -10,6 +10,9 @@ set(simba_man_dir ${PROJECT_BINARY_DIR}/man)
 file(GLOB simba_man_headers CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/simba/*.h
      ${PROJECT_SOURCE_DIR}/include/simba/sys/*.h)
+file(GLOB simba_man_documents CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/docs/configuration.md
+     ${PROJECT_SOURCE_DIR}/src/backends/*/README.md)
 # Stores tell of themselves what their URLs may say.
 set(simba_man_stores)
 foreach(store IN ITEMS redis mysql postgres zookeeper etcd)
@@ -25,10 +28,13 @@ add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
           ${PROJECT_SOURCE_DIR}/scripts/man
           ${PROJECT_SOURCE_DIR}/scripts/man_page.awk
           ${PROJECT_SOURCE_DIR}/scripts/man_headers.awk
+          ${PROJECT_SOURCE_DIR}/scripts/man_markdown.awk
+          ${simba_man_documents}
           ${PROJECT_SOURCE_DIR}/scripts/man_simba.txt
   COMMENT "Writing the manual" VERBATIM)
 add_custom_target(simba_man ALL DEPENDS ${simba_man_dir}/libsimba.3)
-install(DIRECTORY ${simba_man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-        FILES_MATCHING PATTERN "*.1")
-install(FILES ${simba_man_dir}/libsimba.3
-        DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 OPTIONAL)
+foreach(section IN ITEMS 1 3 5 7)
+  install(DIRECTORY ${simba_man_dir}/
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
+          FILES_MATCHING PATTERN "*.${section}")
+endforeach()

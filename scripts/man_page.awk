@@ -160,7 +160,7 @@ function paragraph(    i) {
 
 BEGIN {
     print ".\\\" Made by scripts/man from the program's own --help."
-    printf ".TH %s 1 \"\" \"%s\" \"User Commands\"\n", toupper(name), version
+    printf ".TH %s 1 %s \"%s\" \"User Commands\"\n", toupper(name), date, version
     print ".SH NAME"
     print name " \\- " prose(summary)
 }

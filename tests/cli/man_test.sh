@@ -1,14 +1,16 @@
 #!/bin/bash
 # The manual: a page for each command with all its options, which man(1) shows
-# without complaint, and one for the library.
+# without complaint, one for each function of the library, each store, and the
+# config file.
 #
-#   man_test.sh SIMBA SCRATCH PAGES
+#   man_test.sh SIMBA SCRATCH PAGES LIBRARY
 #
-# PAGES is the directory of the pages. Prints TAP.
+# PAGES is the directory of the pages, LIBRARY what they must cover. Prints TAP.
 set -u
 source "$(dirname "$0")/lib.sh"
 begin man "$@"
 pages=$3
+library=$4
 export LC_ALL=C.UTF-8
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
@@ -94,7 +96,8 @@ man_has_nothing_to_complain_of() {
     local page
 
     command -v man >/dev/null || return 200
-    for page in "$pages"/*.[13]; do
+    for page in "$pages"/*.[157] "$pages"/libsimba.3 \
+        "$pages"/simba_store_open.3; do # the others are of the same make
         MANWIDTH=80 MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z \
             "$page" 2>&1 >/dev/null | sed "s|^|# ${page##*/}: |" |
             tee -a "$scratch/complaints"
@@ -102,12 +105,41 @@ man_has_nothing_to_complain_of() {
     [ ! -s "$scratch/complaints" ]
 }
 
+mandoc_has_nothing_to_warn_of() {
+    command -v mandoc >/dev/null || return 200
+    same "warnings of mandoc" "" \
+        "$(mandoc -T lint -W warning "$pages"/*.[1357])"
+}
+
+# Also those for authors of stores.
+no_public_symbol_lacks_a_page() {
+    local name count=0
+
+    for name in $(nm -D --defined-only --format=posix "$library" 2>/dev/null |
+        awk '{ sub(/@.*/, "", $1); print $1 }'); do
+        grep -qs "^$name .- ." "$pages/$name.3" ||
+            { echo "# $name" && return 1; }
+        count=$((count + 1))
+    done
+    [ "$count" -gt 100 ]
+}
+
+every_store_has_a_page() {
+    local store
+
+    for store in $("$simba" help stores | sed -n 's/^\([a-z]*\):.*/\1/p'); do
+        grep -qsx '\.SH URL PARAMETERS' "$pages/simba-$store.7" ||
+            { echo "# $store" && return 1; }
+    done
+    grep -q 'password_file' "$pages/simba.conf.5"
+}
+
 library_page_has_its_functions() {
     local name
 
     for name in simba_store_open simba_locker_acquire simba_scheduler_start \
         simba_retrieval_open simba_metrics_save; do
-        grep -q "$name(" "$pages/libsimba.3" || { echo "# $name" && return 1; }
+        grep -qx "\.BR $name (3)" "$pages/libsimba.3" || { echo "# $name" && return 1; }
     done
 }
 
