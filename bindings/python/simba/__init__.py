@@ -1,0 +1,208 @@
+"""Distributed mutexes on the store you have.
+
+    with simba.lock("nightly", store="redis://cache", wait=30) as lease:
+        write(lease.token)
+
+`async with` works likewise. Service has callbacks for when ownership comes and
+goes, Scheduler has work that runs on the one host that leads, watch() tells who
+owns a mutex. Durations are seconds, or a timedelta.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Optional
+
+from ._errors import (Busy, Cancelled, Cause, Denied, Error, Forked, Internal,
+                      Invalid, Lost, Misconfigured, Misuse, NotInitialised,
+                      TimedOut, UnknownOutcome, Unreachable)
+from ._handles import (Duration, Locker, Owner, Run, Scheduler, Service, State,
+                       Store, StoreLike, Times, Watcher, in_thread, logger, ms)
+
+__all__ = [
+    "Busy", "Cancelled", "Cause", "Denied", "Error", "Forked", "Internal",
+    "Invalid", "Lost", "Misconfigured", "Misuse", "NotInitialised", "TimedOut",
+    "UnknownOutcome", "Unreachable", "Locker", "Owner", "Run", "Scheduler",
+    "Service", "State", "Store", "Times", "lead", "lock", "watch",
+]
+
+
+class lock:
+    """Hold a mutex for as long as a `with` lasts; gives a Locker.
+
+    `wait` is how long to wait for it: None for ever, 0 tries once. Raises Busy,
+    TimedOut, Unreachable and so on when it is not acquired, and Lost at the end
+    when it was lost meanwhile; ask lease.is_owner, or give on_lost, to know
+    earlier.
+    """
+
+    def __init__(self, mutex: str, *, store: StoreLike = None,
+                 wait: Optional[Duration] = None, id: Optional[str] = None,
+                 times: Times = Times(),
+                 on_lost: Optional[Callable[[Error], None]] = None) -> None:
+        self._make = lambda: Locker(mutex, store=store, id=id, times=times,
+                                    on_lost=on_lost)
+        self._wait = wait
+        self._lease: Optional[Locker] = None
+
+    def _open(self) -> Locker:
+        if self._lease is not None:
+            raise RuntimeError("this lock is in use already")
+        self._lease = self._make()
+        return self._lease
+
+    def _end(self, is_failing: bool) -> None:
+        lease, self._lease = self._lease, None
+        assert lease is not None
+        try:
+            lease.release()
+        except UnknownOutcome as unknown:
+            logger.warning("%s", unknown)  # the lease lapses by itself
+        except Lost:
+            if not is_failing:
+                raise
+        finally:
+            lease.close()
+
+    def __enter__(self) -> Locker:
+        lease = self._open()
+        try:
+            lease.acquire(self._wait)
+        except BaseException:
+            self._lease = None
+            lease.close()
+            raise
+        return lease
+
+    def __exit__(self, kind: Any, *rest: object) -> None:
+        self._end(kind is not None)
+
+    async def __aenter__(self) -> Locker:
+        lease = await asyncio.to_thread(self._open)
+        found = in_thread(lease._acquire, ms(self._wait, -1))
+        try:
+            await _woken(found)
+        except BaseException:
+            self._lease = None
+            lease.cancel()
+            await asyncio.shield(asyncio.to_thread(_give_up, lease, found))
+            raise
+        return lease
+
+    async def __aexit__(self, kind: Any, *rest: object) -> None:
+        await asyncio.shield(asyncio.to_thread(self._end, kind is not None))
+
+
+def _give_up(lease: Locker, found: in_thread) -> None:
+    found.join()
+    lease.close()
+
+
+async def _woken(found: in_thread) -> Any:
+    loop = asyncio.get_running_loop()
+    end = asyncio.Event()
+    found.then(lambda: loop.call_soon_threadsafe(end.set))
+    await end.wait()
+    return found.get()
+
+
+class watch:
+    """The changes of a mutex's owner, as they are seen, as State.
+
+        for state in simba.watch("nightly"):
+            print(state.after.id or "free")
+
+    `async for` works likewise. Leave the loop, or close(), to end it.
+    """
+
+    def __init__(self, mutex: str, *, store: StoreLike = None,
+                 poll: Duration = 1) -> None:
+        self._seen: queue.SimpleQueue[Optional[State]] = queue.SimpleQueue()
+        self._tell: Callable[[], None] = lambda: None
+        self._watcher = Watcher(mutex, self._changed, store=store, poll=poll)
+
+    def _changed(self, state: State) -> None:
+        self._seen.put(state)
+        self._tell()
+
+    def close(self) -> None:
+        """End it; who waits for the next change gets none."""
+        self._watcher.close()
+        self._seen.put(None)
+        self._tell()
+
+    def __enter__(self) -> watch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[State]:
+        try:
+            while (state := self._seen.get()) is not None:
+                yield state
+        finally:
+            self._watcher.close()
+
+    async def __aiter__(self) -> AsyncIterator[State]:
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+        self._tell = lambda: loop.call_soon_threadsafe(news.set)
+        try:
+            while True:
+                try:
+                    state = self._seen.get_nowait()
+                except queue.Empty:
+                    await news.wait()
+                    news.clear()
+                    continue
+                if state is None:
+                    return
+                yield state
+        finally:
+            self._tell = lambda: None
+            await asyncio.shield(asyncio.to_thread(self._watcher.close))
+
+
+async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
+               store: StoreLike = None, id: Optional[str] = None,
+               times: Times = Times()) -> None:
+    """Run the coroutine `work(token)` whenever, and only while, we lead.
+
+    It is cancelled when leadership ends, and only then may another lead: it has
+    Times.budget for it. Returns when this task is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    task: Optional[asyncio.Task[None]] = None
+
+    async def begin(token: int) -> None:
+        nonlocal task
+        task = asyncio.ensure_future(work(token))
+
+    async def end() -> None:
+        if task is None:
+            return
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            logger.exception("%s: the leader's work raised", mutex)
+
+    def on_acquired(state: State) -> None:
+        asyncio.run_coroutine_threadsafe(begin(state.after.token),
+                                         loop).result()
+
+    def on_released(state: State) -> None:
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+
+    service = await asyncio.to_thread(
+        lambda: Service(mutex, store=store, id=id, times=times,
+                        on_acquired=on_acquired, on_released=on_released))
+    try:
+        service.start()
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.shield(asyncio.to_thread(service.close))
