@@ -120,6 +120,16 @@ void simba__options_check_variables(void);
 /** Take a URL as --store does. */
 void simba__options_take_store(struct simba__cli *cli, char *url);
 
+/** More than anybody looks at. */
+enum { SIMBA__STORES_MOST = 32 };
+
+/** How external.c passes several on, parted by newlines. */
+#define SIMBA__STORES_VARIABLE "SIMBA_STORES"
+
+/** All that were taken, ended by NULL, for a command that wants several. Of one
+ * that is a program of its own also those that stood before it. */
+const char *const *simba__options_stores(void);
+
 /** Read the value of an option, or of a word that `name` stands for; false
  * after telling what is wrong with it. */
 bool simba__options_take(const struct simba__option *option,

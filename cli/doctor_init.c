@@ -2,9 +2,7 @@
  * simba init: make what a store needs, or tell how. Both answer with findings.
  */
 #define _GNU_SOURCE
-#include "cli/output.h"
-
-#include <simba/admin.h>
+#include "cli/admin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +65,6 @@ static const char init_help[] =
 
 enum { EXIT_SERIOUS = 1 };
 
-static const char *const gravities[] = {"ok", "note", "weak", "serious"};
-
 /* --- findings ------------------------------------------------------------ */
 
 /* Each as an object, and the beginning of a last one: store, gravity (the
@@ -83,15 +79,14 @@ static void print_objects(const struct simba__cli *cli,
     for (size_t i = 0; (finding = simba_report_finding(report, i)) != NULL;
          i++) {
         simba__json_print(json, stdout);
-        simba__json_text(json, "finding", finding->name);
-        simba__json_text(json, "gravity", gravities[finding->gravity]);
-        simba__json_text(json, "text", finding->text);
+        simba__admin_put_finding(json, finding);
         simba__json_line(json);
     }
     simba__show_url(cli->store, shown, sizeof shown);
     simba__json_print(json, stdout);
     simba__json_text(json, "store", shown);
-    simba__json_text(json, "gravity", gravities[simba_report_gravity(report)]);
+    simba__json_text(json, "gravity",
+                     simba__admin_gravity(simba_report_gravity(report)));
     simba__json_number(json, "findings",
                        (int64_t)simba_report_finding_count(report));
 }
@@ -112,8 +107,8 @@ static void print_table(const struct simba__cli *cli,
 
     for (size_t i = 0; (finding = simba_report_finding(report, i)) != NULL;
          i++) {
-        const char *texts[] = {gravities[finding->gravity], finding->name,
-                               finding->text};
+        const char *texts[] = {simba__admin_gravity(finding->gravity),
+                               finding->name, finding->text};
 
         if (cli->verbosity >= 0 || finding->gravity >= SIMBA_FINDING_WEAK) {
             simba__table_add(&table, tints[finding->gravity], texts);
@@ -136,14 +131,6 @@ static int examine(const struct simba__command *command,
         "no serious weakness",
         "do not rely on this store before what is serious is mended",
     };
-    static const struct {
-        const char *key;
-        unsigned capability;
-    } known[] = {{"push", SIMBA_CAN_PUSH},
-                 {"crash", SIMBA_CAN_SEE_CRASH},
-                 {"steady_clock", SIMBA_HAS_STEADY_CLOCK},
-                 {"list", SIMBA_CAN_LIST},
-                 {"break", SIMBA_CAN_BREAK}};
     const struct simba__cli *cli = &words->cli;
     simba_report *report = NULL;
     simba_error error = {0};
@@ -156,11 +143,7 @@ static int examine(const struct simba__command *command,
     }
     if (cli->is_json) {
         print_objects(cli, report, &json);
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-            simba__json_flag(
-                &json, known[i].key,
-                (simba_store_capabilities(store) & known[i].capability) != 0);
-        }
+        simba__admin_put_capabilities(&json, store);
         simba__json_line(&json);
     } else if (cli->verbosity < 0) {
         print_table(cli, report);

@@ -18,7 +18,8 @@
 
 enum { NAME_MOST = 64, LISTED_MOST = 256 };
 
-const char *const simba__external_ours[] = {"bench", "verify", "tck", NULL};
+const char *const simba__external_ours[] = {"bench", "verify", "tck", "serve",
+                                            NULL};
 
 /* Called for each directory in their order, until it answers true. */
 typedef bool simba__directory_fn(void *user, const char *directory);
@@ -125,6 +126,26 @@ static bool take_store(struct simba__cli *cli, int *argc, char **argv)
     return true;
 }
 
+/* Several stores are for a command that wants them; false: no memory. */
+static bool pass_stores(void)
+{
+    const char *const *stores = simba__options_stores();
+    struct simba__text all = {0};
+    bool is_passed;
+
+    if (stores[0] == NULL || stores[1] == NULL) {
+        return true;
+    }
+    for (; *stores != NULL; stores++) {
+        simba__text_put(&all, all.length == 0 ? "" : "\n");
+        simba__text_put(&all, *stores);
+    }
+    is_passed =
+        !all.is_failed && setenv(SIMBA__STORES_VARIABLE, all.bytes, 1) == 0;
+    simba__text_fini(&all);
+    return is_passed;
+}
+
 int simba__external_run(const struct simba__cli *given, int argc, char **argv)
 {
     struct simba__cli cli = *given;
@@ -169,6 +190,7 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
     if ((cli.store != NULL && !is_left &&
          (setenv("SIMBA_STORE", cli.store, 1) != 0 ||
           setenv("SIMBA_STORE_IS_OPTION", "1", 1) != 0)) ||
+        !pass_stores() ||
         setenv("SIMBA_JSON", cli.is_json ? "1" : "0", 1) != 0 ||
         setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
         simba__say("out of memory");

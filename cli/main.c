@@ -35,6 +35,7 @@ static const char help[] =
     "  bench SCENARIO        measure this store against its floor\n"
     "  verify FILE…          find breaches of the rules in event logs\n"
     "  tck [GLOB]            run the contract of all stores on this one\n"
+    "  serve                 a live page, JSON and figures of stores\n"
     "\n"
     "  --store URL           where mutexes live, or the name of a store in "
     "the\n"
@@ -51,9 +52,10 @@ static const char help[] =
     "\n"
     "'simba help COMMAND', or 'simba COMMAND --help', tells more about a\n"
     "command; 'simba help stores' tells what URLs may say. 'simba NAME' runs\n"
-    "the program simba-NAME, if there is one: bench, verify and tck are such\n"
-    "programs, of the package simba-tools, and those in $PATH are found as\n"
-    "well.\n"
+    "the program simba-NAME, if there is one: bench, verify, tck and serve "
+    "are\n"
+    "such programs, of the package simba-tools, and those in $PATH are found\n"
+    "as well.\n"
     "\n"
     "examples:\n"
     "    simba lock nightly-report --wait 30s -- ./report.sh --all\n"
@@ -201,7 +203,8 @@ static int refuse(char *name)
         {"get", "show"},     {"info", "show"},      {"leader", "lead"},
         {"ls", "list"},      {"monitor", "watch"},  {"release", "break"},
         {"run", "lock"},     {"schedule", "every"}, {"status", "list"},
-        {"test", "tck"},     {"unlock", "break"}};
+        {"test", "tck"},     {"ui", "serve"},       {"unlock", "break"},
+        {"web", "serve"}};
     struct guess guess = {.name = name};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {

@@ -63,9 +63,29 @@ int simba__exit_of_wait(int wait_status)
 
 /* --- the store ----------------------------------------------------------- */
 
+/* All that were given, ended by NULL; of most commands the last one counts. */
+static const char *stores[SIMBA__STORES_MOST + 1];
+
+const char *const *simba__options_stores(void)
+{
+    const char *before = secure_getenv(SIMBA__STORES_VARIABLE);
+    char *rest = before == NULL || stores[0] != NULL ? NULL : strdup(before);
+
+    for (size_t i = 0; rest != NULL && i < SIMBA__STORES_MOST; i++) {
+        stores[i] = strsep(&rest, "\n");
+    }
+    return stores;
+}
+
 void simba__options_take_store(struct simba__cli *cli, char *url)
 {
+    size_t count = 0;
+
     cli->store = strdup(url); /* as long as the process lives */
+    while (stores[count] != NULL && count + 1 < SIMBA__STORES_MOST) {
+        count++;
+    }
+    stores[count] = cli->store;
     if (cli->store == NULL) {
         simba__say("out of memory"); /* never go on with another store */
         _exit(SIMBA__EXIT_FAULT);

@@ -1,6 +1,6 @@
 /* simba show: who owns a mutex, and who waits in which order. */
 #define _GNU_SOURCE
-#include "cli/mutex_view.h"
+#include "cli/admin.h"
 
 #include <inttypes.h>
 #include <unistd.h>
@@ -25,33 +25,14 @@ static const char help[] =
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
     "configuration, URL or name\n";
 
-static int64_t waited_ms(const simba_report *report, const simba_waiter *waiter)
-{
-    int64_t now_ms = simba__view_now(simba_report_store_ms(report));
-
-    return waiter->joined_at_ms == 0 || now_ms < waiter->joined_at_ms
-               ? SIMBA__UNKNOWN
-               : now_ms - waiter->joined_at_ms;
-}
-
 static void print_object(const simba_report *report,
                          const struct simba__view *view)
 {
-    const simba_waiter *waiter;
-    struct simba__json json, item;
+    struct simba__json json;
 
     simba__json_print(&json, stdout);
     simba__view_members(&json, view);
-    simba__json_list(&json, "waiters");
-    for (size_t i = 0; (waiter = simba_report_waiter(report, i)) != NULL; i++) {
-        simba__json_item(&item, &json);
-        simba__json_text(&item, "id", waiter->id);
-        simba__json_number(&item, "position", (int64_t)i + 1);
-        simba__put_ms(&item, "waited_ms", waited_ms(report, waiter));
-        simba__json_flag(&item, "offered", waiter->is_offered);
-        simba__json_end(&item);
-    }
-    simba__json_list_end(&json);
+    simba__admin_put_waiters(&json, report);
     simba__json_line(&json);
 }
 
@@ -105,7 +86,7 @@ static void print_queue(const simba_report *report)
 
     for (size_t i = 0; (waiter = simba_report_waiter(report, i)) != NULL; i++) {
         char position[24], waited[SIMBA__FORMAT_ROOM] = "";
-        int64_t ms = waited_ms(report, waiter);
+        int64_t ms = simba__admin_waited_ms(report, waiter);
         const char *texts[] = {position, waiter->id, waited,
                                waiter->is_offered ? "offered" : ""};
 

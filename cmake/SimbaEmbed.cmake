@@ -37,3 +37,30 @@ function(simba_embed_sections header file prefix comment)
   endwhile()
   file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)
 endfunction()
+
+# Files as bytes, for a server to send:
+#
+#   simba_embed_files(HEADER NAME DIRECTORY "PATH FILE TYPE"...)
+#
+# makes a table NAME of struct NAME_file {path, type, bytes, size}.
+function(simba_embed_files header name directory)
+  set(text "#include <stddef.h>\n\n")
+  set(rows "")
+  foreach(entry IN LISTS ARGN)
+    separate_arguments(entry UNIX_COMMAND "${entry}")
+    list(GET entry 0 path)
+    list(GET entry 1 file)
+    list(GET entry 2 type)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+                 ${directory}/${file})
+    file(READ ${directory}/${file} bytes HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+    string(REGEX REPLACE "(................................................................................)"
+           "\\1\n" bytes "${bytes}")
+    string(MAKE_C_IDENTIFIER "${file}" id)
+    string(APPEND text "static const unsigned char ${name}_${id}[] = {\n${bytes}};\n")
+    string(APPEND rows "    {\"${path}\", \"${type}; charset=utf-8\", ${name}_${id}, sizeof ${name}_${id}},\n")
+  endforeach()
+  string(APPEND text "\nstatic const struct ${name}_file {\n    const char *path, *type;\n    const unsigned char *bytes;\n    size_t size;\n} ${name}[] = {\n${rows}};\n")
+  file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)
+endfunction()

@@ -15,6 +15,9 @@ file(GLOB simba_man_documents CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/src/backends/*/README.md)
 # Stores tell of themselves what their URLs may say.
 set(simba_man_stores)
+if(TARGET simba_tool_serve)
+  list(APPEND simba_man_stores simba_tool_serve)
+endif()
 foreach(store IN ITEMS redis mysql postgres zookeeper etcd)
   if(TARGET simba_module_${store})
     list(APPEND simba_man_stores simba_module_${store})

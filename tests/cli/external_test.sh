@@ -67,7 +67,7 @@ as_nobody() {
 ours_are_found_in_the_build_tree() {
     local name
 
-    for name in bench verify tck; do
+    for name in bench verify tck serve; do
         tells 0 "$name" --help && grep -q "^usage: simba $name" "$scratch/out" &&
             tells 0 help "$name" && grep -q "^usage: simba $name" "$scratch/out" ||
             return 1
@@ -118,7 +118,7 @@ a_missing_one_of_ours_names_its_package() {
     local simba=$scratch/alone/bin/simba name
 
     mkdir -p "$scratch/alone/bin" && cp "$built" "$simba" || return 1
-    for name in bench verify tck; do
+    for name in bench verify tck serve; do
         PATH=/usr/bin:/bin tells 127 "$name" --help &&
             says "simba-$name is not installed: the package simba-tools" ||
             return 1
