@@ -10,10 +10,10 @@
 
 enum {
     /* A list is asked for again so soon, and later where it takes long: it may
-     * cost a twentieth of the time. */
+     * cost a tenth of the time. */
     LOOK_LEAST_MS = 400,
     LOOK_MOST_MS = 10000,
-    LOOK_PART = 20,
+    LOOK_PART = 10,
     LOOK_DOWN_MS = 1000,
     /* An observer is told of changes; the list sees what nobody tells. */
     OBSERVER_POLL_MS = 60000,
