@@ -1,7 +1,6 @@
 #include "util/hash.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,7 +243,8 @@ void simba__sha1(const void *bytes,
     if (padded > 64) {
         mix(state, end + 64);
     }
-    for (size_t i = 0; i < 5; i++) {
-        (void)snprintf(text + 8 * i, 9, "%08x", state[i]);
+    for (size_t i = 0; i < SIMBA__SHA1_TEXT; i++) {
+        text[i] = "0123456789abcdef"[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
     }
+    text[SIMBA__SHA1_TEXT] = '\0';
 }
