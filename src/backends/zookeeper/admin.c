@@ -68,7 +68,8 @@ static void on_done(simba__zk_batch *batch)
 
     if (status == SIMBA_OK) {
         admin->step(admin);
-    } else if (may_pass && self->session != NULL && self->was_answered &&
+    } else if (may_pass && self->session != NULL &&
+               (self->was_answered || batch->session != self->session) &&
                simba_loop_now_ms() < admin->request->deadline_ms) {
         admin->rounds = 0;
         if (admin->probe == NULL) {

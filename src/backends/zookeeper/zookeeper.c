@@ -90,7 +90,6 @@ bool simba__zk_is_by_quorum(int rc)
 void simba__zk_answered(simba__zk *self, int rc, int64_t sent_ms)
 {
     if (simba__zk_is_by_quorum(rc)) {
-        simba__backoff_reset(&self->losses);
         simba_certainty_answered(&self->base.certainty, sent_ms,
                                  simba_loop_now_ms());
     }
@@ -291,6 +290,11 @@ static simba__zk_session *open_session(simba__zk *self, int64_t asked_ms)
 /* What was sent over it fails, what reads begins again in the next. */
 void simba__zk_lost(simba__zk *self, const char *why)
 {
+    int64_t age_ms = simba_loop_now_ms() - self->session->made_ms;
+
+    if (age_ms >= self->session->timeout_ms) {
+        simba__backoff_reset(&self->losses);
+    }
     simba__log(&self->log, SIMBA_LOG_WARN, "%s: %s", simba__zk_where(self),
                why);
     self->is_cut_off = true;

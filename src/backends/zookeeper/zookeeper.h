@@ -277,7 +277,7 @@ struct simba__zk {
     simba__zk_session *sessions;     /* all, also those that are ending */
     uint64_t generation;             /* of the main one */
     int64_t asked_ms;                /* T as asked for; 0: nothing yet */
-    struct simba__backoff losses;    /* of sessions, since one was of use */
+    struct simba__backoff losses;    /* of sessions that did not last */
     bool is_closing;
     bool is_cut_off;   /* a session was lost, and none is there yet */
     bool has_failed;   /* somebody was told that there is no connection */
