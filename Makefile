@@ -1,8 +1,8 @@
 # The commands of the README; the work is done by CMake and scripts/.
 # Silent: what the scripts say is enough.
 .SILENT:
-.PHONY: help demo test test-more check lint coverage seeds fuzz faults format \
-	install clean release
+.PHONY: help demo test test-more check lint coverage seeds fuzz faults interop \
+	format install clean release
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
@@ -23,6 +23,7 @@ help:
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
 	echo 'make fuzz      each fuzz target for SECONDS=$(SECONDS)'
 	echo 'make faults    a storm of real faults; STORE= FAULTS=$(FAULTS) SECONDS= SEED=$(SEED)'
+	echo 'make interop   groups of ours and of the JVM on one mutex, and a table'
 	echo 'make format    put the C files into our format'
 	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
 	echo 'make clean     remove build/'
@@ -61,6 +62,11 @@ faults:
 	scripts/deps test
 	scripts/build dev
 	scripts/faults '$(STORE)' $(FAULTS) $(SECONDS) $(SEED) $(if $(LIMIT),'$(LIMIT)')
+
+interop:
+	scripts/deps interop
+	scripts/build dev
+	interop/run dev
 
 format:
 	scripts/deps lint

@@ -1,0 +1,89 @@
+/* What the contenders of a mixed group have in common: how they write down what
+ * they believe, and how long they own. `judge` reads it.
+ *
+ *   W ns    wants it            A ns    owns it
+ *   S ns    still owns it       R ns    is about to release it
+ *
+ * Times are of CLOCK_MONOTONIC, as System.nanoTime() is on Linux. Each line is
+ * one write, so that one who is killed has said all. */
+#ifndef INTEROP_CONTENDER_H
+#define INTEROP_CONTENDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What is told to each: URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS SECONDS. */
+struct plan {
+    const char *url, *mutex, *id;
+    int ttl_ms, transition_ms, hold_ms;
+    int64_t until_ns;
+};
+
+static inline int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline void nap_ms(int64_t ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static inline void say_of(char what, int64_t ns)
+{
+    char line[32];
+    int length = snprintf(line, sizeof line, "%c %lld\n", what, (long long)ns);
+
+    if (write(1, line, (size_t)length) != length) {
+        exit(1);
+    }
+}
+
+static inline void say(char what)
+{
+    say_of(what, now_ns());
+}
+
+static inline struct plan read_plan(char **argv)
+{
+    struct plan plan = {argv[0], argv[1], argv[2], 0, 0, 0, 0};
+
+    plan.ttl_ms = atoi(argv[3]);
+    plan.transition_ms = atoi(argv[4]);
+    plan.hold_ms = atoi(argv[5]);
+    plan.until_ns = now_ns() + atoll(argv[6]) * 1000000000;
+    return plan;
+}
+
+static inline bool is_time_left(const struct plan *plan)
+{
+    return now_ns() < plan->until_ns;
+}
+
+/* Works for as long as it is to own; ends early when it does not. Who is found
+ * to own it owned it a moment ago, too: so the time is taken first, and one who
+ * is stopped in between has claimed nothing. */
+static inline void work(const struct plan *plan,
+                        bool (*is_owner)(void *user),
+                        void *user)
+{
+    int64_t at_ns = now_ns();
+    int64_t until_ns = at_ns + (int64_t)plan->hold_ms * 1000000;
+
+    for (char what = 'A'; at_ns < until_ns && is_owner(user); what = 'S') {
+        say_of(what, at_ns);
+        nap_ms(2);
+        at_ns = now_ns();
+    }
+    say('R');
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* Plays a contender of Simba on the JVM on Redis, with its keys, channels and
+ * messages, and waits as it does:
+ *
+ *   interop_redis_player 3.1|3.3 URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS SECONDS
+ *
+ * 3.1 keeps a queue and wakes its head; 3.3 has tokens, wakes all, and leaves no
+ * trace of a try that failed. Both poll besides. */
+#define _GNU_SOURCE
+#include "contender.h"
+
+#include <hiredis/hiredis.h>
+#include <poll.h>
+
+/* KEYS: the lease. ARGV: id, lease ms, 1 for a version with a queue. */
+#define ACQUIRE                                                                \
+    "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "        \
+    "  if ARGV[3] == '0' then "                                                \
+    "    redis.call('SET', KEYS[1] .. ':token', "                              \
+    "      redis.call('INCR', KEYS[1] .. ':fence'), 'PX', ARGV[2]) end "       \
+    "  redis.call('PUBLISH', KEYS[1], 'acquired@@' .. ARGV[1]) "               \
+    "  return -1 end "                                                         \
+    "if ARGV[3] == '1' then redis.call('ZADD', KEYS[1] .. ':contender', 'NX'," \
+    "  redis.call('TIME')[1], ARGV[1]) end "                                   \
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return -1 end "             \
+    "return redis.call('PTTL', KEYS[1])"
+
+#define RENEW                                                                  \
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "              \
+    "if ARGV[3] == '0' then "                                                  \
+    "  redis.call('PEXPIRE', KEYS[1] .. ':token', ARGV[2]) end "               \
+    "redis.call('SET', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2]) "                \
+    "return 1"
+
+#define RELEASE                                                                \
+    "local queue = KEYS[1] .. ':contender' "                                   \
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then "                           \
+    "  redis.call('ZREM', queue, ARGV[1]) return 0 end "                       \
+    "redis.call('DEL', KEYS[1]) "                                              \
+    "if ARGV[3] == '0' then "                                                  \
+    "  redis.call('DEL', KEYS[1] .. ':token', queue) "                         \
+    "  redis.call('PUBLISH', KEYS[1], 'released@@' .. ARGV[1]) return 1 end "  \
+    "local head = redis.call('ZREVRANGE', queue, -1, -1) "                     \
+    "if head[1] then redis.call('ZREM', queue, head[1]) "                      \
+    "  redis.call('PUBLISH', KEYS[1] .. ':' .. head[1], "                      \
+    "    'released@@' .. ARGV[1]) end "                                        \
+    "return 1"
+
+struct player {
+    struct plan plan;
+    const char *has_queue;
+    redisContext *requests, *channels;
+    int64_t ttl_at_ns;
+};
+
+static long long run(const struct player *player, const char *script)
+{
+    const struct plan *plan = &player->plan;
+    redisReply *reply = redisCommand(
+        player->requests, "EVAL %s 1 simba:{%s} %s %d %s", script, plan->mutex,
+        plan->id, plan->ttl_ms + plan->transition_ms, player->has_queue);
+    long long number;
+
+    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER) {
+        fprintf(stderr, "redis: %s\n",
+                reply == NULL ? player->requests->errstr : reply->str);
+        exit(1);
+    }
+    number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+/* It renews when its ttl is over, and believes to own it until it is told. */
+static bool is_owner(void *user)
+{
+    struct player *player = user;
+
+    if (now_ns() >= player->ttl_at_ns) {
+        player->ttl_at_ns = now_ns() + (int64_t)player->plan.ttl_ms * 1000000;
+        return run(player, RENEW) == 1;
+    }
+    return true;
+}
+
+/* Reads what has come. Did anybody release it? */
+static bool has_heard(const struct player *player)
+{
+    bool is_released = false;
+    void *reply = NULL;
+
+    while (redisGetReplyFromReader(player->channels, &reply) == REDIS_OK &&
+           reply != NULL) {
+        const redisReply *message = reply;
+
+        is_released |= message->elements == 3 &&
+                       message->element[2]->type == REDIS_REPLY_STRING &&
+                       strncmp(message->element[2]->str, "released@@", 10) == 0;
+        freeReplyObject(reply);
+    }
+    return is_released;
+}
+
+/* Until somebody releases it, or it is time to poll. */
+static void wait_for(const struct player *player, int64_t ms)
+{
+    struct pollfd fd = {player->channels->fd, POLLIN, 0};
+    int64_t until_ns = now_ns() + ms * 1000000;
+    int64_t left_ms;
+
+    while (!has_heard(player) &&
+           (left_ms = (until_ns - now_ns()) / 1000000) > 0) {
+        if (poll(&fd, 1, (int)left_ms) > 0 &&
+            redisBufferRead(player->channels) != REDIS_OK) {
+            exit(1);
+        }
+    }
+}
+
+static void subscribe(const struct player *player)
+{
+    const struct plan *plan = &player->plan;
+
+    freeReplyObject(redisCommand(player->channels, "SUBSCRIBE simba:{%s}",
+                                 plan->mutex));
+    freeReplyObject(redisCommand(player->channels, "SUBSCRIBE simba:{%s}:%s",
+                                 plan->mutex, plan->id));
+}
+
+int main(int argc, char **argv)
+{
+    struct player player = {.has_queue = "1"};
+    const struct plan *plan = &player.plan;
+    int port = 0;
+
+    if (argc != 9 || sscanf(argv[2], "redis://127.0.0.1:%d", &port) != 1) {
+        return 64;
+    }
+    player.has_queue = strcmp(argv[1], "3.1") == 0 ? "1" : "0";
+    player.plan = read_plan(argv + 2);
+    player.requests = redisConnect("127.0.0.1", port);
+    player.channels = redisConnect("127.0.0.1", port);
+    srandom((unsigned)getpid());
+    subscribe(&player);
+    while (is_time_left(plan)) {
+        long long left_ms;
+
+        say('W');
+        while ((left_ms = run(&player, ACQUIRE)) != -1 && is_time_left(plan)) {
+            left_ms += random() % 1200 - 200;
+            wait_for(&player, left_ms > 0 ? left_ms : 0);
+        }
+        if (left_ms == -1) {
+            player.ttl_at_ns = now_ns() + (int64_t)plan->ttl_ms * 1000000;
+            work(plan, is_owner, &player);
+        }
+        run(&player, RELEASE);
+        nap_ms(5);
+    }
+    return 0;
+}
