@@ -26,7 +26,7 @@
 
 /* The spread of the JVM is 200 ms before to 1000 ms after the end; the rest is
  * for machines that are slow. */
-enum { EARLY_MS = 200, LATE_MS = 1100 };
+enum { EARLY_MS = 200, LATE_MS = 1300 };
 
 /* The mutex is left early to them by whose tenure would otherwise reach into
  * the window: as long as the one before, but not longer than this. */

@@ -10,7 +10,7 @@
 #include "driver.h"
 
 /* Of leases of a second. */
-enum { STEP_MS = 2100, EARLY_MS = 200, LATE_MS = 1100 };
+enum { STEP_MS = 2300, EARLY_MS = 200, LATE_MS = 1300 };
 
 #define NOW "cast(unix_timestamp(current_timestamp(3)) * 1000 as unsigned)"
 
