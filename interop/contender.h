@@ -56,10 +56,10 @@ static inline struct plan read_plan(char **argv)
 {
     struct plan plan = {argv[0], argv[1], argv[2], 0, 0, 0, 0};
 
-    plan.ttl_ms = atoi(argv[3]);
-    plan.transition_ms = atoi(argv[4]);
-    plan.hold_ms = atoi(argv[5]);
-    plan.until_ns = now_ns() + atoll(argv[6]) * 1000000000;
+    plan.ttl_ms = (int)strtol(argv[3], NULL, 10);
+    plan.transition_ms = (int)strtol(argv[4], NULL, 10);
+    plan.hold_ms = (int)strtol(argv[5], NULL, 10);
+    plan.until_ns = now_ns() + strtoll(argv[6], NULL, 10) * 1000000000;
     return plan;
 }
 

@@ -10,7 +10,7 @@
 
 #include <mysql.h>
 
-#define NOW "cast(unix_timestamp(current_timestamp(3)) * 1000 as unsigned)"
+#define NOW       "cast(unix_timestamp(current_timestamp(3)) * 1000 as unsigned)"
 #define NOW_EXACT "(unix_timestamp(current_timestamp(3)) * 1000)"
 
 struct player {
@@ -80,9 +80,10 @@ static bool look(struct player *player, bool *is_mine)
         return true;
     }
     *is_mine = strcmp(row[2], plan->id) == 0;
-    player->next_ms = *is_mine ? atoll(row[0]) - atoll(row[3])
-                               : atoll(row[1]) - atoll(row[3]) +
-                                     random() % 1200 - 200;
+    player->next_ms =
+        *is_mine ? strtoll(row[0], NULL, 10) - strtoll(row[3], NULL, 10)
+                 : strtoll(row[1], NULL, 10) - strtoll(row[3], NULL, 10) +
+                       random() % 1200 - 200;
     mysql_free_result(result);
     return true;
 }

@@ -1,10 +1,11 @@
 /* Plays a contender of Simba on the JVM on Redis, with its keys, channels and
  * messages, and waits as it does:
  *
- *   interop_redis_player 3.1|3.3 URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS SECONDS
+ *   interop_redis_player 3.1|3.3 URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS
+ * SECONDS
  *
- * 3.1 keeps a queue and wakes its head; 3.3 has tokens, wakes all, and leaves no
- * trace of a try that failed. Both poll besides. */
+ * 3.1 keeps a queue and wakes its head; 3.3 has tokens, wakes all, and leaves
+ * no trace of a try that failed. Both poll besides. */
 #define _GNU_SOURCE
 #include "contender.h"
 
@@ -120,8 +121,8 @@ static void subscribe(const struct player *player)
 {
     const struct plan *plan = &player->plan;
 
-    freeReplyObject(redisCommand(player->channels, "SUBSCRIBE simba:{%s}",
-                                 plan->mutex));
+    freeReplyObject(
+        redisCommand(player->channels, "SUBSCRIBE simba:{%s}", plan->mutex));
     freeReplyObject(redisCommand(player->channels, "SUBSCRIBE simba:{%s}:%s",
                                  plan->mutex, plan->id));
 }
@@ -130,11 +131,13 @@ int main(int argc, char **argv)
 {
     struct player player = {.has_queue = "1"};
     const struct plan *plan = &player.plan;
-    int port = 0;
+    static const char local[] = "redis://127.0.0.1:";
+    int port;
 
-    if (argc != 9 || sscanf(argv[2], "redis://127.0.0.1:%d", &port) != 1) {
+    if (argc != 9 || strncmp(argv[2], local, sizeof local - 1) != 0) {
         return 64;
     }
+    port = (int)strtol(argv[2] + sizeof local - 1, NULL, 10);
     player.has_queue = strcmp(argv[1], "3.1") == 0 ? "1" : "0";
     player.plan = read_plan(argv + 2);
     player.requests = redisConnect("127.0.0.1", port);
