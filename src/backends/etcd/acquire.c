@@ -81,7 +81,7 @@ static void clear_waiter(entry_t *e)
     set_head(e, false);
     e->before_create = e->first_create = e->ahead = 0;
     e->txn.before[0] = '\0';
-    e->has_order = e->is_second = false;
+    e->has_order = false;
     e->base.position = 0;
     if (mutex->waiting == 0) {
         (void)simba__etcd_watch_set(simba__etcd_of(e), &mutex->owner, NULL);
@@ -208,13 +208,14 @@ static void on_evicting(simba_timer *timer)
  * long. */
 static void await_first(simba__etcd_mutex *mutex)
 {
-    int64_t since_ms =
-        mutex->first_ms > mutex->free_ms ? mutex->first_ms : mutex->free_ms;
+    int64_t now_ms = simba_loop_now_ms(), at_ms = mutex->free_ms;
 
+    at_ms = (mutex->first_ms > at_ms ? mutex->first_ms : at_ms);
+    at_ms = at_ms + SIMBA__OFFER_MS > now_ms ? at_ms + SIMBA__OFFER_MS
+                                             : now_ms + SIMBA__OFFER_MS;
     mutex->evicting.fire = on_evicting;
     simba_timer_set(mutex->base.store->base.loop, &mutex->evicting,
-                    mutex->free_ms != 0 ? since_ms + SIMBA__OFFER_MS
-                                        : INT64_MAX);
+                    mutex->free_ms != 0 ? at_ms : INT64_MAX);
 }
 
 /* Those who waited for the watch look; after a gap, the first asks. */
@@ -400,7 +401,6 @@ static void note_order(entry_t *e, const simba__etcd_got *got)
         }
     }
     set_head(e, ahead == 0);
-    e->is_second = ahead == 1;
     e->first_create = 0;
     if (ahead == 1 || (ahead > 0 && e->txn.is_whole)) {
         set_first(e, name, kv.create);
@@ -418,10 +418,12 @@ static void note_before_gone(entry_t *e)
     bool was_granted = e->before_gone != 0 && e->before_gone == e->granted_mod;
     bool is_owner = e->owner.is_there &&
                     simba__attempt_equal(e->owner.attempt, e->before_attempt);
+    bool was_second =
+        e->first_create != 0 && e->first_create == e->before_create;
 
-    set_head(e, e->is_second || was_granted || is_owner);
+    set_head(e, was_second || was_granted || is_owner);
     e->has_order = e->base.is_head;
-    e->is_second = false;
+    e->first_create = 0;
     e->txn.before[0] = '\0';
 }
 
@@ -532,7 +534,6 @@ static bool note(entry_t *e)
             if (kv->create != e->before_create) {
                 note_before_gone(e);
             } else if (e->ahead == 1) {
-                e->is_second = true;
                 set_first(e, txn->before, e->before_create);
             }
             break;
@@ -553,13 +554,19 @@ static bool note(entry_t *e)
     return true;
 }
 
+static bool knows_first(const entry_t *e)
+{
+    return e->first_create != 0 &&
+           e->first_create == simba__etcd_mutex_of(e)->first;
+}
+
 /* The mutex is free, and the first has had its time. */
 static bool is_first_silent(const entry_t *e)
 {
     const simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
 
     return simba__etcd_is_overdue(mutex) && !e->owner.is_there &&
-           e->first_create != 0 && e->first_create == mutex->first &&
+           knows_first(e) &&
            simba_loop_now_ms() - mutex->first_ms >= SIMBA__OFFER_MS;
 }
 
@@ -726,8 +733,8 @@ void simba__etcd_entry_look(simba_entry *entry)
     entry_t *e = begin_step(entry);
 
     e->has_order &= entry->acquire == NULL || !entry->acquire->is_backstop;
-    e->has_order &= e->first_create != 0 ||
-                    !simba__etcd_is_overdue(simba__etcd_mutex_of(e));
+    e->has_order &=
+        knows_first(e) || !simba__etcd_is_overdue(simba__etcd_mutex_of(e));
     if (e->is_owner) {
         go_on(e, REFRESH);
     } else if (entry->is_head) {

@@ -259,7 +259,6 @@ struct simba__etcd_entry {
     int64_t before_gone;   /* in which it went; 0: not told */
     simba_attempt before_attempt;
     int64_t ahead;            /* how many are, or fewer */
-    bool is_second;           /* the one before is the first */
     int64_t first_create;     /* of txn.first; 0: not known */
     simba__etcd_watch before; /* on who is before it */
     bool is_settling;         /* waits for its watches to be sure, then looks */
