@@ -140,7 +140,7 @@ simba_entry *simba__session_entry(simba_session_store *self,
 {
     simba_session_mutex *mutex =
         simba_session_mutex_get(self, request->mutex, true);
-    simba_entry *entry = simba__session_find(mutex, request->attempt), **last;
+    simba_entry *entry = simba__session_find(mutex, request->attempt);
 
     if (mutex == NULL || entry != NULL) {
         return entry;
@@ -157,9 +157,8 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry->number = take_number(mutex);
     entry->attempt = request->attempt;
     snprintf(entry->id, sizeof entry->id, "%s", request->id);
-    for (last = &mutex->entries; *last != NULL; last = &(*last)->next) {
-    }
-    *last = entry;
+    *(mutex->last == NULL ? &mutex->entries : mutex->last) = entry;
+    mutex->last = &entry->next;
     self->entry_count++;
     return entry;
 }
@@ -210,6 +209,9 @@ void simba__session_forget(simba_entry *entry)
     for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
     }
     *at = entry->next;
+    if (*at == NULL) {
+        mutex->last = at;
+    }
     drop_number(mutex, entry->number);
     if (mutex->looker == entry) {
         mutex->looker = NULL;

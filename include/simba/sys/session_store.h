@@ -84,7 +84,6 @@ struct simba_entry {
     simba_session_store *store;
     simba_session_mutex *mutex;
     simba_attempt attempt;
-    char id[SIMBA_ID_MAX + 1];
     /** No other of this process that is there for the mutex has it; from 1 on,
      * and used again. With the session it can name the key: a server's index
      * may keep names that were never used before for long. */
@@ -105,7 +104,6 @@ struct simba_entry {
     uint64_t token;    /**< of the tenure */
     uint64_t position; /**< in the queue: smaller is earlier; not 0 */
     int64_t wait_ms;   /**< asking again earlier makes no sense; 0: the lease */
-    simba_owner owner; /**< who owns the mutex, or none */
     bool is_head;      /**< nobody stands before it but the owner */
     bool is_unwatched; /**< the one before has gone, and nobody is watched */
 
@@ -121,6 +119,10 @@ struct simba_entry {
     int64_t confirmed_ms; /**< it stands as before; 0: not looked */
     simba_entry *next, *next_renewal;
     simba_timer deadline;
+
+    /* Last, as thousands of entries are gone through by what is above. */
+    simba_owner owner; /**< set by the author: who owns the mutex, or none */
+    char id[SIMBA_ID_MAX + 1];
 };
 
 /** So many numbers of entries are used again; who has a higher one is alone
@@ -132,6 +134,7 @@ enum { SIMBA_SESSION_NUMBERS = 1024 };
 struct simba_session_mutex {
     simba_session_store *store;
     simba_entry *entries; /**< in the order they came (S11) */
+    simba_entry **last;   /**< where the next one goes; NULL: none has come */
     bool is_observed;
     simba_entry *looker; /**< looks for all who ask in case */
     simba_owner owner;   /**< as the last looker has seen it */

@@ -715,15 +715,12 @@ static entry_t *begin_step(simba_entry *entry)
 void simba__etcd_entry_put(simba_entry *entry)
 {
     entry_t *e = begin_step(entry);
-    const simba_entry *other = entry->mutex->entries;
+    bool joins = simba__etcd_mutex_of(e)->waiting > 0 && entry->acquire->join;
 
-    while (other != NULL && ((const entry_t *)other)->txn.create == 0) {
-        other = other->next;
-    }
     e->owner = (simba__etcd_owner){0};
-    go_on(e, e->txn.create != 0                      ? LOOK /* it waits */
-             : other != NULL && entry->acquire->join ? JOIN
-                                                     : GRANT);
+    go_on(e, e->txn.create != 0 ? LOOK /* it waits */
+             : joins            ? JOIN
+                                : GRANT);
 }
 
 /* The first was woken: most likely the mutex is free. Who will be the first

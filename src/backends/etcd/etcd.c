@@ -470,6 +470,7 @@ static int open_store(const simba_backend_config *config,
         self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
         self->keeping.fire = keep_alive;
         self->beginning.fire = on_beginning;
+        self->last_watch = &self->watches;
         simba_clock_id(self->clock_id);
         self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
         self->keep_alive.is_stream = true;

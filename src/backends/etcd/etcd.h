@@ -295,7 +295,7 @@ struct simba__etcd {
     /* Watches. */
     simba__rpc watch_stream;
     bool is_watching; /* the stream is there */
-    simba__etcd_watch *watches;
+    simba__etcd_watch *watches, **last_watch;
     int64_t watch_id;
     int64_t refused_ms; /* when one was refused last */
 };

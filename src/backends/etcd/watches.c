@@ -39,6 +39,9 @@ static void clear(simba__etcd *self, simba__etcd_watch *watch)
         at = &(*at)->next;
     }
     *at = watch->next;
+    if (*at == NULL) {
+        self->last_watch = at;
+    }
     free(watch->key);
     watch->key = NULL;
     watch->is_sure = false;
@@ -66,8 +69,9 @@ bool simba__etcd_watch_set(simba__etcd *self,
     if (watch->key == NULL) {
         return key == NULL;
     }
-    watch->next = self->watches;
-    self->watches = watch;
+    watch->next = NULL; /* who has waited for long is found soon */
+    *self->last_watch = watch;
+    self->last_watch = &watch->next;
     if (self->is_watching) {
         send_create(self, watch);
     }
