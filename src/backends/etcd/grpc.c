@@ -67,10 +67,9 @@ static void forget(simba__rpc *rpc)
         }
     }
     if (grpc->session != NULL && rpc->stream_id != 0 &&
-        rpc == nghttp2_session_get_stream_user_data(grpc->session,
-                                                    rpc->stream_id)) {
+        rpc->session_number == grpc->session_number) {
         nghttp2_session_set_stream_user_data(grpc->session, rpc->stream_id,
-                                             NULL);
+                                             NULL); /* also if not sent yet */
         nghttp2_submit_rst_stream(grpc->session, NGHTTP2_FLAG_NONE,
                                   rpc->stream_id, NGHTTP2_CANCEL);
         simba_connection_write(grpc->connection, "", 0);
@@ -158,6 +157,7 @@ static bool open_stream(simba__grpc *grpc, simba__rpc *rpc)
     rpc->http_status = rpc->status = -1;
     rpc->is_again = false;
     rpc->words[0] = '\0';
+    rpc->session_number = grpc->session_number;
     rpc->stream_id = rpc->output.is_failed
                          ? 0
                          : nghttp2_submit_request(grpc->session, NULL, headers,
@@ -467,6 +467,7 @@ static void connected(void *self, simba_connection *connection)
     forget_token(grpc);
     grpc->is_greeted = false;
     grpc->heard = 0;
+    grpc->session_number++;
     grpc->why.code = SIMBA_OK;
     if (nghttp2_session_callbacks_new(&hooks) == 0) {
         nghttp2_session_callbacks_set_on_header_callback(hooks, on_header);

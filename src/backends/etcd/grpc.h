@@ -50,7 +50,8 @@ struct simba__rpc {
     struct simba__text output, input;
     size_t message_at;       /* where the last message begins */
     size_t sent;             /* how much of the output is out */
-    int32_t stream_id;       /* in the session, 0: none or closed */
+    int32_t stream_id;       /* in a session, 0: none or closed */
+    unsigned session_number; /* which that was */
     int http_status, status; /* -1: not yet known */
     bool is_again;           /* nothing came of it; to be sent once more */
     simba__rpc *next;        /* of the streams */
@@ -65,7 +66,8 @@ struct simba__grpc {
     const char *scheme;
     void (*down)(void *, simba_connection *, const simba_error *);
     nghttp2_session *session; /* NULL: it is down */
-    size_t heard;             /* bytes of this session */
+    unsigned session_number;
+    size_t heard; /* bytes of this session */
     bool is_greeted;
     char *token; /* NULL: none */
     simba__rpc authentication;

@@ -123,6 +123,8 @@ static bool read_whole(void *room, size_t size)
     return size == 0 || recv(server, room, size, MSG_WAITALL) == (ssize_t)size;
 }
 
+static int opened; /* streams, since it was set */
+
 /* The stream of the next request that has come whole; 0: none comes. */
 static int32_t await_request(bool is_new)
 {
@@ -137,6 +139,7 @@ static int32_t await_request(bool is_new)
         if (length > sizeof rest || !read_whole(rest, length)) {
             return 0;
         }
+        opened += header[3] == HEADERS;
         if (header[3] == DATA) {
             return header[7] << 8 | header[8];
         }
@@ -385,6 +388,29 @@ LIE_TEST(test_grpc__status_of_one_request_is_not_of_another)
     add_good_answer(&out, await_request(true));
     tell(&out);
     expect(SIMBA_OK, "");
+}
+
+/* Whoever has ended it may have freed it, and it is still to be sent. */
+LIE_TEST(test_grpc__what_nobody_awaits_is_not_sent)
+{
+    struct simba__text out = {0};
+    struct ask other;
+
+    add_good_answer(&out, start());
+    tell(&out);
+    expect(SIMBA_OK, "");
+    opened = 0;
+    begin(&other, TXN);
+    begin(&ask, TXN);
+    inside(&client, {
+        simba__rpc_submit(&client.grpc, &other.rpc);
+        simba__rpc_fini(&other.rpc);
+        simba__rpc_submit(&client.grpc, &ask.rpc);
+    });
+    add_good_answer(&out, await_request(false));
+    tell(&out);
+    expect(SIMBA_OK, "");
+    assert_int_equal(opened, 1);
 }
 
 /* --- anything ------------------------------------------------------------ */
