@@ -438,7 +438,7 @@ int simba_locker_open(simba_store *store,
                       simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered}, "locker", "callback"};
+        {told, answered, NULL}, "locker", "callback"};
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_locker *l;

@@ -371,7 +371,7 @@ int simba_scheduler_open(simba_store *store,
                          simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered}, "scheduler", "work"};
+        {told, answered, NULL}, "scheduler", "work"};
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;

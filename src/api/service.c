@@ -31,10 +31,7 @@ struct simba_service {
     simba_owner seen;    /* what the user was told last */
     _Atomic int changes; /* on their way to on_changed */
 
-    /* They must be told whatever happens (S9), so there is memory for them.
-     * One each will do: the next tenure does not begin before on_released is
-     * back, and on_acquired comes before that. */
-    struct note acquired, released;
+    struct notes *notes; /* NULL while it only waits */
 
     /* A stop that nobody waits for. */
     struct {
@@ -44,6 +41,13 @@ struct simba_service {
         int status;
         _Atomic bool is_due; /* from the asking until it is called */
     } stopped;
+};
+
+/* They must be told whatever happens (S9), so there is memory for them before a
+ * tenure is asked for. One each will do: the next tenure does not begin before
+ * on_released is back, and on_acquired comes before that. */
+struct notes {
+    struct note acquired, released;
 };
 
 /* --- callbacks ----------------------------------------------------------- */
@@ -125,14 +129,14 @@ static void told(struct simba__contention *c,
         entry.cause = simba_cause_name(cause);
         simba__contender_log(&s->base, entry, "released, token %" PRIu64 ": %s",
                              update->token, simba__cause_text(cause));
-        s->released.state.cause = cause;
-        push_note(s, &s->released, s->on_released, &none);
+        s->notes->released.state.cause = cause;
+        push_note(s, &s->notes->released, s->on_released, &none);
     } else if (update->tell & SIMBA__TELL_ACQUIRED) {
         simba__contender_log(&s->base, entry, "acquired, token %" PRIu64,
                              update->token);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        push_note(s, &s->acquired, s->on_acquired, &c->owner);
+        push_note(s, &s->notes->acquired, s->on_acquired, &c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         simba__contender_warn(&s->base,
@@ -173,6 +177,24 @@ static void answered(struct simba__contention *c,
         note->task.run = run_changed;
         push_note(s, note, s->on_changed, &c->owner);
     }
+    if (simba__contention_rests(c)) {
+        free(s->notes);
+        s->notes = NULL;
+    }
+}
+
+static bool prepare(struct simba__contention *c)
+{
+    simba_service *s = (simba_service *)c;
+
+    if (s->notes == NULL) {
+        s->notes = calloc(1, sizeof *s->notes);
+        if (s->notes != NULL) {
+            s->notes->acquired.task.run = run_acquired;
+            s->notes->released.task.run = run_released;
+        }
+    }
+    return s->notes != NULL;
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -180,6 +202,7 @@ static void answered(struct simba__contention *c,
 static void free_service(simba_service *s)
 {
     pthread_cond_destroy(&s->lifecycle.changed);
+    free(s->notes);
     free(s);
 }
 
@@ -189,7 +212,7 @@ int simba_service_open(simba_store *store,
                        simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered}, "service", "callback"};
+        {told, answered, prepare}, "service", "callback"};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *s;
     const struct simba__given take = {given, "SIMBA_CONTENDER_INIT", &contender,
@@ -208,8 +231,6 @@ int simba_service_open(simba_store *store,
     s->on_released = contender.on_released;
     s->on_changed = contender.on_changed;
     s->user = contender.user;
-    s->acquired.task.run = run_acquired;
-    s->released.task.run = run_released;
     s->stopped.task.run = run_stopped;
     simba__serial_queue_init(&s->serial_queue);
     simba__lifecycle_init(&s->lifecycle, &s->base);

@@ -67,7 +67,10 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     request->mutex = c->mutex;
     request->id = c->id;
     request->is_driven = simba__loop_is_driver(c->loop);
-    pending = simba__request_make(request);
+    pending = request->kind != SIMBA_ACQUIRE || c->hooks->prepare == NULL ||
+                      c->hooks->prepare(c)
+                  ? simba__request_make(request)
+                  : NULL;
     if (pending != NULL) {
         if (request->kind == SIMBA_ACQUIRE) {
             simba__metrics_ask(&c->metrics);
@@ -228,6 +231,12 @@ void simba__contention_stop(struct simba__contention *c)
 {
     assert(c->core.phase != SIMBA__IDLE);
     feed(c, (struct simba__contend_event){.type = SIMBA__STOP});
+}
+
+bool simba__contention_rests(const struct simba__contention *c)
+{
+    return c->core.phase == SIMBA__WAITING && !c->core.is_calling &&
+           c->core.inflight == SIMBA_NO_REQUEST;
 }
 
 void simba__contention_returned(struct simba__contention *c)

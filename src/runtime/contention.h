@@ -23,6 +23,9 @@ struct simba__contention_hooks {
                      const simba_request *request,
                      int status,
                      const simba_error *error);
+    /* An acquire is to be sent, so it may own the mutex soon: false when there
+     * is no memory for what must be told then. May be NULL. */
+    bool (*prepare)(struct simba__contention *self);
 };
 
 struct simba__contention {
@@ -78,6 +81,10 @@ void simba__contention_returned(struct simba__contention *c);
  * this is one; 0: without any. Inside the loop. */
 void simba__contention_ask_progress(struct simba__contention *c,
                                     int64_t progress_ms);
+
+/** Does it only wait, so that nothing can be told before the next acquire is
+ * sent, and is all back that was told before? */
+bool simba__contention_rests(const struct simba__contention *c);
 
 /** A sign of progress. Any thread. */
 void simba__contention_progress(struct simba__contention *c);
