@@ -125,6 +125,17 @@ idle_tells_what_waiting_costs() {
 \"cpu_percent\":$number,\"requests_per_second\":$number\}$"
 }
 
+start_tells_when_all_wait() {
+    tells 0 --json bench start --contenders 20 &&
+        matches "^\{\"scenario\":\"start\",\"store\":\"[^\"]*\",\
+\"contenders\":20,\"seconds\":$number,\"bytes_per_contender\":$number\}$"
+}
+
+waiters_are_counted() {
+    tells 0 --json bench waiters --contenders 5 -n 12 &&
+        matches "\"n\":12,.*\"p50_us\":$number,.*\"contenders\":5\}$"
+}
+
 # Nobody else waited for what idle owned, and it is free again.
 idle_leaves_nothing_owned() {
     tells 0 --json bench idle --seconds 1 --contenders 5 \

@@ -52,7 +52,7 @@ struct simba__bench_result {
 
     size_t contenders; /* 0: not of this scenario */
     size_t processes;  /* likewise */
-    /* idle */
+    /* idle and start */
     double bytes_each, cpu_percent, requests_per_second;
 };
 
@@ -128,6 +128,16 @@ int simba__bench_crash(const struct simba__bench_job *job,
 int simba__bench_idle(const struct simba__bench_job *job,
                       struct simba__bench_result *result,
                       simba_error *error);
+
+/** How long it takes until so many wait, each for a mutex of its own. */
+int simba__bench_start(const struct simba__bench_job *job,
+                       struct simba__bench_result *result,
+                       simba_error *error);
+
+/** From one to the next of many who wait for one mutex. */
+int simba__bench_waiters(const struct simba__bench_job *job,
+                         struct simba__bench_result *result,
+                         simba_error *error);
 
 /** SIMBA_ECANCELED: a signal came (simba__interrupt() in cli.h). */
 int simba__bench_cancel(simba_error *error);

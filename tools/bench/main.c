@@ -22,18 +22,21 @@ static const char help[] =
     "  throughput  many mutexes at once through one handle; the ratio is that\n"
     "              of the rates, the floor's to ours\n"
     "  handoff     release in one process until acquired in another\n"
+    "  waiters     the same among many who wait for one mutex, from the call\n"
+    "              that releases to the next one's callback; it has no floor\n"
     "  crash       the owner is killed, until acquired in another process:\n"
     "              beyond the end of its lease, or since the kill where the\n"
     "              store sees crashes; each takes as long as a lease\n"
     "  idle        what contenders cost that only wait: bytes, CPU,\n"
     "              requests; it has no floor\n"
+    "  start       how long it takes until they wait; it has no floor\n"
     "\n"
     "  -n N             exchanges at most, besides a few to warm up\n"
     "      --seconds S  take about so long; default: 5, for crash 15 "
     "exchanges\n"
     "      --contenders N\n"
     "                   throughput: at once, in each process; default: 64\n"
-    "                   idle: that wait; default: 1000\n"
+    "                   idle, start, waiters: that wait; default: 1000\n"
     "      --processes N\n"
     "                   throughput: so many, each with a handle; default: 1\n"
     "      --store URL, --json, -v, -q, --help\n"
@@ -70,6 +73,11 @@ static const struct scenario {
      .run = simba__bench_idle,
      .has_no_count = true,
      .contenders = 1000},
+    {.name = "start",
+     .run = simba__bench_start,
+     .has_no_count = true,
+     .contenders = 1000},
+    {.name = "waiters", .run = simba__bench_waiters, .contenders = 1000},
 };
 
 /* --- what is printed ----------------------------------------------------- */
@@ -103,10 +111,14 @@ static void print_object(const struct simba__cli *cli,
     simba__json_print(&json, stdout);
     simba__json_text(&json, "scenario", scenario);
     simba__json_text(&json, "store", shown);
-    if (r->count == 0 && r->contenders > 0) { /* idle */
+    if (r->count == 0 && r->contenders > 0) { /* idle, start */
         simba__json_unsigned(&json, "contenders", r->contenders);
         simba__json_real(&json, "seconds", r->seconds, 3);
         simba__json_real(&json, "bytes_per_contender", r->bytes_each, 0);
+        if (strcmp(scenario, "start") == 0) {
+            simba__json_line(&json);
+            return;
+        }
         simba__json_real(&json, "cpu_percent", r->cpu_percent, 3);
         simba__json_real(&json, "requests_per_second", r->requests_per_second,
                          3);
@@ -136,6 +148,9 @@ static void print_object(const struct simba__cli *cli,
     }
     if (r->floor_p50 != 0 && r->floor_per_second > 0) {
         simba__json_real(&json, "floor_per_second", r->floor_per_second, 0);
+    }
+    if (r->contenders > 0 && r->processes == 0) { /* waiters */
+        simba__json_unsigned(&json, "contenders", r->contenders);
     }
     if (r->processes > 0) {
         simba__json_unsigned(&json, "contenders", r->contenders);
@@ -262,6 +277,10 @@ static int measure(const struct simba__cli *cli,
     }
     if (cli->is_json) {
         print_object(cli, scenario->name, &result);
+    } else if (scenario->run == simba__bench_start) {
+        (void)printf("start: %zu contenders wait after %.3g s, %.0f bytes "
+                     "each\n",
+                     result.contenders, result.seconds, result.bytes_each);
     } else if (result.count == 0 && result.contenders > 0) {
         say_idle(&result);
     } else {
