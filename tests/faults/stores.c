@@ -164,6 +164,7 @@ static void sql_step_clock(long ahead_ms)
           ahead_ms);
 }
 
+/* MariaDB waits for a minute before it writes again, with its locks. */
 static void sql_fill(bool is_full)
 {
     char path[512];
@@ -171,6 +172,7 @@ static void sql_fill(bool is_full)
     snprintf(path, sizeof path, "%s/data", variable("SIMBA_SERVER_DIR"));
     fill(path, is_full);
     if (!is_full) {
+        sql_kill(0);
         sql_run(0);
     }
 }

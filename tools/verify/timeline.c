@@ -10,45 +10,32 @@
 
 /* --- what is kept -------------------------------------------------------- */
 
-/* The address of a new element, zeroed. NULL: no memory. */
-static void *append(struct simba__timeline *t,
-                    void *array,
-                    size_t *count,
-                    size_t *room,
-                    size_t size)
+/* Was there room for one element more? */
+static bool has_room(struct simba__timeline *t, bool is_reserved)
 {
-    char *items;
-
-    if (!simba__array_reserve(array, room, *count + 1, size)) {
-        t->is_failed = true;
-        return NULL;
-    }
-    memcpy(&items, array, sizeof items);
-    return memset(items + (*count)++ * size, 0, size);
+    t->is_failed |= !is_reserved;
+    return is_reserved;
 }
+
+#define HAS_ROOM(t, array, count, room)                                        \
+    has_room(t, simba__array_reserve(&(array), &(room), (count) + 1,           \
+                                     sizeof *(array)))
 
 static struct simba__picture_mutex *find_mutex(struct simba__timeline *t,
                                                const char *name)
 {
     struct simba__picture_mutex *mutex =
         (struct simba__picture_mutex *)simba__hash_find(&t->names, name);
-    struct simba__picture_mutex **slot;
 
-    if (mutex != NULL) {
+    if (mutex != NULL ||
+        !HAS_ROOM(t, t->mutexes, t->mutex_count, t->mutex_room)) {
         return mutex;
     }
-    slot = append(t, &t->mutexes, &t->mutex_count, &t->mutex_room,
-                  sizeof(struct simba__picture_mutex *));
-    if (slot == NULL) {
-        return NULL;
+    mutex = simba__hash_new(&t->names, sizeof *mutex, name);
+    if (has_room(t, mutex != NULL)) {
+        t->mutexes[t->mutex_count++] = mutex;
     }
-    *slot = simba__hash_new(&t->names, sizeof *mutex, name);
-    if (*slot == NULL) {
-        t->mutex_count--;
-        t->is_failed = true;
-        return NULL;
-    }
-    return *slot;
+    return mutex;
 }
 
 static size_t find_contender(struct simba__timeline *t,
@@ -58,23 +45,21 @@ static size_t find_contender(struct simba__timeline *t,
 {
     struct simba__picture_contender *c =
         (struct simba__picture_contender *)simba__hash_find(&mutex->ids, id);
-    struct simba__picture_contender **slot;
 
     if (c != NULL) {
         return c->lane; /* until it has one: its number */
     }
-    slot = append(t, &mutex->contenders, &mutex->contender_count,
-                  &mutex->contender_room,
-                  sizeof(struct simba__picture_contender *));
-    c = slot == NULL ? NULL : simba__hash_new(&mutex->ids, sizeof *c, id);
-    if (c == NULL) {
-        mutex->contender_count -= slot != NULL;
-        t->is_failed = true;
+    if (!HAS_ROOM(t, mutex->contenders, mutex->contender_count,
+                  mutex->contender_room)) {
         return SIZE_MAX;
     }
-    *slot = c;
-    c->lane = mutex->contender_count - 1;
+    c = simba__hash_new(&mutex->ids, sizeof *c, id);
+    if (!has_room(t, c != NULL)) {
+        return SIZE_MAX;
+    }
+    c->lane = mutex->contender_count++;
     c->first_us = c->last_us = at_us;
+    mutex->contenders[c->lane] = c;
     return c->lane;
 }
 
@@ -90,28 +75,30 @@ struct scene {
 
 static void add_mark(const struct scene *s, enum simba__picture_mark_kind kind)
 {
-    struct simba__picture_mark *mark =
-        append(s->t, &s->mutex->marks, &s->mutex->mark_count,
-               &s->mutex->mark_room, sizeof *mark);
+    struct simba__picture_mutex *m = s->mutex;
 
-    if (mark != NULL) {
-        *mark = (struct simba__picture_mark){s->at_us, s->who, kind};
+    if (HAS_ROOM(s->t, m->marks, m->mark_count, m->mark_room)) {
+        m->marks[m->mark_count++] =
+            (struct simba__picture_mark){s->at_us, s->who, kind};
     }
 }
 
+/* Up to now; it may be made longer. NULL: no memory. */
 static struct simba__picture_span *add_span(const struct scene *s,
                                             int64_t from_us)
 {
-    struct simba__picture_span *span =
-        append(s->t, &s->mutex->spans, &s->mutex->span_count,
-               &s->mutex->span_room, sizeof *span);
+    struct simba__picture_mutex *m = s->mutex;
 
-    if (span != NULL) {
-        span->from_us = from_us;
-        span->until_us = span->alive_us = s->at_us;
-        span->who = s->who;
+    if (!HAS_ROOM(s->t, m->spans, m->span_count, m->span_room)) {
+        return NULL;
     }
-    return span;
+    m->spans[m->span_count] = (struct simba__picture_span){
+        .from_us = from_us,
+        .until_us = s->at_us,
+        .alive_us = s->at_us,
+        .who = s->who,
+    };
+    return &m->spans[m->span_count++];
 }
 
 static void end_wait(const struct scene *s)
@@ -219,18 +206,16 @@ static void add_answered(const struct scene *s, const struct simba__deed *deed)
     }
 }
 
-static void add_fault(struct simba__timeline *t,
-                      const struct simba__deed *deed,
-                      int64_t until_us)
+static void add_note(struct simba__timeline *t,
+                     struct simba__picture_note note,
+                     const char *text)
 {
-    struct simba__picture_note *note =
-        append(t, &t->notes, &t->note_count, &t->note_room, sizeof *note);
-
-    if (note != NULL) {
-        note->from_us = deed->merge_us;
-        note->until_us = until_us;
-        note->text = strdup(deed->id);
-        t->is_failed |= note->text == NULL;
+    note.text = strdup(text);
+    if (has_room(t, note.text != NULL) &&
+        HAS_ROOM(t, t->notes, t->note_count, t->note_room)) {
+        t->notes[t->note_count++] = note;
+    } else {
+        free(note.text);
     }
 }
 
@@ -246,7 +231,10 @@ void simba__timeline_add(struct simba__timeline *t,
     }
     t->last_us = deed->merge_us > t->last_us ? deed->merge_us : t->last_us;
     if (deed->kind == SIMBA__DEED_FAULT) {
-        add_fault(t, deed, until_us);
+        add_note(t,
+                 (struct simba__picture_note){.from_us = deed->merge_us,
+                                              .until_us = until_us},
+                 deed->id);
         return;
     }
     if (deed->kind == SIMBA__DEED_ALIVE || deed->mutex[0] == '\0' ||
@@ -300,7 +288,6 @@ void simba__timeline_found(struct simba__timeline *t,
 {
     const struct simba__deed *deed = finding->deed;
     struct scene s = {.t = t, .at_us = deed->merge_us};
-    struct simba__picture_note *note;
 
     s.mutex = find_mutex(t, deed->mutex);
     if (s.mutex == NULL) {
@@ -312,14 +299,13 @@ void simba__timeline_found(struct simba__timeline *t,
             s.at_us = s.mutex->spans[i].from_us;
         }
     }
-    note = append(t, &t->notes, &t->note_count, &t->note_room, sizeof *note);
-    if (note == NULL || s.who == SIZE_MAX) {
+    if (s.who == SIZE_MAX) {
         return;
     }
-    note->from_us = note->until_us = s.at_us;
-    note->mutex = s.mutex;
-    note->text = strdup(text);
-    t->is_failed |= note->text == NULL;
+    add_note(t,
+             (struct simba__picture_note){
+                 .from_us = s.at_us, .until_us = s.at_us, .mutex = s.mutex},
+             text);
     add_mark(&s, SIMBA__MARK_FINDING);
 }
 
@@ -418,14 +404,11 @@ static void give_lanes(struct simba__timeline *t,
             lanes.heap[0].free_us = c->last_us;
             sift_down(&lanes);
         } else {
-            struct lane *lane =
-                append(t, &lanes.heap, &lanes.count, &lanes.room, sizeof *lane);
-
-            if (lane == NULL) {
+            if (!HAS_ROOM(t, lanes.heap, lanes.count, lanes.room)) {
                 break;
             }
-            c->lane = lane->number = mutex->lane_count++;
-            lane->free_us = c->last_us;
+            c->lane = mutex->lane_count++;
+            lanes.heap[lanes.count++] = (struct lane){c->last_us, c->lane};
             sift_up(&lanes);
         }
     }

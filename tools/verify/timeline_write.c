@@ -173,13 +173,9 @@ static void put_escaped(FILE *file, const char *text)
     }
 }
 
-static void put_text(FILE *file,
-                     double x,
-                     double y,
-                     const char *class,
-                     const char *text)
+static void put_text(FILE *file, double x, double y, const char *text)
 {
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">", x, y);
     put_escaped(file, text);
     fputs("</text>\n", file);
 }
@@ -196,7 +192,7 @@ static void put_label(FILE *file, double y, const char *text)
     }
     (void)snprintf(label, sizeof label, "%.*s%s", (int)length, text,
                    text[length] == '\0' ? "" : "…");
-    put_text(file, 14, y, "soft", label);
+    put_text(file, 14, y, label);
 }
 
 static double x_of(const struct simba__timeline *t, int64_t at_us)
@@ -216,58 +212,53 @@ static double height_of(const struct simba__picture_mutex *mutex)
     return HEAD + OWNER + 3 + GAP + LANE * (double)lanes_of(mutex);
 }
 
-static void put_span(const struct simba__timeline *t,
-                     const struct simba__picture_mutex *mutex,
-                     const struct simba__picture_span *span,
-                     double y,
-                     double height,
-                     FILE *file)
+/* Where spans are drawn one after the other. */
+struct row {
+    const struct simba__timeline *t;
+    const struct simba__picture_mutex *mutex;
+    FILE *file;
+    double y, height;
+    double drawn; /* up to where */
+};
+
+/* Unless nothing of it is to be seen beside what was drawn. */
+static void put_span(struct row *row, const struct simba__picture_span *span)
 {
-    const struct simba__picture_contender *c = mutex->contenders[span->who];
-    double left = x_of(t, span->from_us), right = x_of(t, span->until_us);
-    double alive = x_of(t, span->alive_us);
+    const struct simba__picture_contender *c =
+        row->mutex->contenders[span->who];
+    double left = x_of(row->t, span->from_us);
+    double right = x_of(row->t, span->until_us);
+    double alive = x_of(row->t, span->alive_us);
     bool is_wait = span->token == 0;
 
     right = right < left + 1 ? left + 1 : right;
     alive = alive < left + 1 ? left + 1 : alive > right ? right : alive;
-    fprintf(file, "<g fill=\"%s\">",
+    if (right < row->drawn + 1) {
+        return;
+    }
+    row->drawn = right;
+    fprintf(row->file, "<g fill=\"%s\">",
             is_wait ? "#b9c2cb" : colours[colour_of(c)]);
     if (right > left + 3) { /* or nobody could point at it */
-        fputs("<title>", file);
-        put_escaped(file, c->link.key);
-        fprintf(file, is_wait ? " waits" : " owns it, token %" PRIu64,
+        fputs("<title>", row->file);
+        put_escaped(row->file, c->link.key);
+        fprintf(row->file, is_wait ? " waits" : " owns it, token %" PRIu64,
                 span->token);
-        fprintf(file, "; %.3f s to %.3f s</title>",
-                (double)(span->from_us - t->first_us) / 1e6,
-                (double)(span->until_us - t->first_us) / 1e6);
+        fprintf(row->file, "; %.3f s to %.3f s</title>",
+                (double)(span->from_us - row->t->first_us) / 1e6,
+                (double)(span->until_us - row->t->first_us) / 1e6);
     }
-    fprintf(file,
+    fprintf(row->file,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
-            left, is_wait ? y + LANE / 2.0 - 2 : y + 1,
-            is_wait ? right - left : alive - left, is_wait ? 4 : height);
+            left, is_wait ? row->y + LANE / 2.0 - 2 : row->y + 1,
+            is_wait ? right - left : alive - left, is_wait ? 4 : row->height);
     if (!is_wait && alive < right) {
-        fprintf(file,
+        fprintf(row->file,
                 "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                 "opacity=\"0.35\"/>",
-                alive, y + 1, right - alive, height);
+                alive, row->y + 1, right - alive, row->height);
     }
-    fputs("</g>\n", file);
-}
-
-/* Whether anything of a span is to be seen beside what was drawn in its row;
- * then it is drawn, too. */
-static bool is_seen(const struct simba__timeline *t,
-                    const struct simba__picture_span *span,
-                    double *drawn)
-{
-    double right = x_of(t, span->until_us);
-
-    right = right < x_of(t, span->from_us) + 1 ? right + 1 : right;
-    if (right < *drawn + 1) {
-        return false;
-    }
-    *drawn = right;
-    return true;
+    fputs("</g>\n", row->file);
 }
 
 static void put_marks(const struct simba__timeline *t,
@@ -300,26 +291,34 @@ static void put_band(const struct simba__timeline *t,
                      double y,
                      FILE *file)
 {
-    double top = y + HEAD, lanes = top + OWNER + 3, owner = 0;
-    double drawn[LANES_MOST] = {0};
+    double top = y + HEAD, lanes = top + OWNER + 3;
+    struct row owner = {t, mutex, file, top, OWNER - 2, 0};
+    struct row rows[LANES_MOST];
     size_t count[LANES_MOST] = {0};
-    const char *names[LANES_MOST] = {NULL};
+    const char *names[LANES_MOST];
 
-    put_text(file, 14, top - 7, "name", mutex->link.key);
-    put_text(file, 14, top + 13, "", "owner");
+    fputs("<g class=\"name\">", file);
+    put_text(file, 14, top - 7, mutex->link.key);
+    fputs("</g>", file);
+    put_text(file, 14, top + 13, "owner");
     fprintf(file,
             "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
             "fill=\"#f0f1f2\"/>\n",
             GUTTER, top, WIDTH - GUTTER - RIGHT, OWNER);
+    for (size_t i = 0; i < LANES_MOST; i++) {
+        rows[i] =
+            (struct row){t, mutex, file, lanes + LANE * (double)i, LANE - 2, 0};
+        names[i] = "";
+    }
     for (size_t i = 0; i < mutex->span_count; i++) {
         const struct simba__picture_span *s = &mutex->spans[i];
         size_t lane = mutex->contenders[s->who]->lane;
 
-        if (s->token != 0 && is_seen(t, s, &owner)) {
-            put_span(t, mutex, s, top, OWNER - 2, file);
+        if (s->token != 0) {
+            put_span(&owner, s);
         }
-        if (lane < LANES_MOST && is_seen(t, s, &drawn[lane])) {
-            put_span(t, mutex, s, lanes + LANE * (double)lane, LANE - 2, file);
+        if (lane < LANES_MOST) {
+            put_span(&rows[lane], s);
         }
     }
     for (size_t i = 0; i < mutex->contender_count; i++) {
@@ -355,9 +354,9 @@ static void put_axis(const struct simba__timeline *t, double height, FILE *file)
         (void)snprintf(label, sizeof label, "%.*f s", step < 1 ? 3 : 0,
                        i * step);
         fprintf(file, "<path d=\"M%.1f 6V50\" stroke=\"#dde0e3\"/>\n", x);
-        put_text(file, x + 3, 16, "soft", label);
+        put_text(file, x + 3, 16, label);
     }
-    put_text(file, 14, 36, "", "faults");
+    put_text(file, 14, 36, "faults");
     for (size_t i = 0; i < t->note_count; i++) {
         const struct simba__picture_note *n = &t->notes[i];
         int64_t until_us = n->until_us < t->last_us ? n->until_us : t->last_us;
@@ -376,7 +375,7 @@ static void put_axis(const struct simba__timeline *t, double height, FILE *file)
                 "height=\"%.1f\" fill=\"#e8a33d\" opacity=\"0.13\"/>\n",
                 x, AXIS, wide < 1 ? 1 : wide, height - AXIS);
         if (x >= free_x) {
-            put_text(file, x, 45, "soft", n->text);
+            put_text(file, x, 45, n->text);
             free_x = x + 6.2 * (double)strlen(n->text) + 8;
         }
     }
@@ -392,8 +391,8 @@ void simba__timeline_write_svg(const struct simba__timeline *t, FILE *file)
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
             "height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n"
-            "<style>text{font:11px system-ui,sans-serif;fill:#1d2733}"
-            ".soft{fill:#66727f}.name{font-weight:600;font-size:12px}"
+            "<style>text{font:11px system-ui,sans-serif;fill:#66727f}"
+            ".name text{font-weight:600;font-size:12px;fill:#1d2733}"
             "path{stroke-width:1.6;fill:none}.bad{fill:#d62839}</style>\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fbfbfa\"/>\n",
             WIDTH, height, WIDTH, height);
