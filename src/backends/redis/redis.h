@@ -408,6 +408,7 @@ struct simba__redis_request {
     bool is_ending;    /* acquire: the tenure that was seen to stand still */
     int tries;         /* how often it was sent elsewhere, or again */
     int had_replicas;  /* so many have it; negative: WAIT was refused */
+    uint64_t granted; /* acquire: the token of the tenure that it began, or 0 */
 };
 
 /** How long its owners are certain at most; INT64_MAX: as long as a lease. */

@@ -250,6 +250,9 @@ static bool send_script(struct simba__redis_request *r,
         break;
     case SIMBA__REDIS_RELEASE:
         add_number(&words, request->tombstone_ms);
+        if (r->granted != 0) {
+            add_number(&words, (int64_t)r->granted);
+        }
         break;
     case SIMBA__REDIS_READ:
         add_number(&words, request->want_queue ? 1 : 0);
@@ -462,11 +465,12 @@ void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
 /* --- replicas ------------------------------------------------------------ */
 
 /* An acquire that too few replicas have is taken back before it is answered; a
- * renewal remains unknown and is tried again by who wants it.
+ * renewal remains unknown and is tried again by who wants it. So does an
+ * acquire that found the mutex its own: it may have been told so already.
  *
  * What is taken back leaves no tombstone: the acquire was replied to, so it is
  * not under way any more, and the same attempt asks again when replicas are
- * back. */
+ * back. If that comes first, the grant was renewed and is not taken back. */
 static void fail_for_replicas(struct simba__redis_request *r, int code)
 {
     if (r->had_replicas == WAIT_REFUSED) {
@@ -506,7 +510,7 @@ static void on_waited(struct simba__redis_connection *conn,
         reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : WAIT_REFUSED;
     if (r->request == NULL || r->had_replicas >= r->store->settings.replicas) {
         finish(r, SIMBA_OK, NULL);
-    } else if (r->script != SIMBA__REDIS_ACQUIRE) {
+    } else if (r->granted == 0) {
         fail_for_replicas(r, SIMBA_EUNKNOWN);
     } else {
         simba_reply_copy(&r->request->reply, &(simba_reply)SIMBA_REPLY_INIT);
@@ -678,6 +682,9 @@ static void on_reply(struct simba__redis_connection *conn,
         simba__redis_sight(r, &read);
     }
     if (read.is_mine && needs_replicas(r)) {
+        r->granted = r->script == SIMBA__REDIS_ACQUIRE && read.renewals == 0
+                         ? read.owner.token
+                         : 0;
         await_replicas(r, conn);
     } else if (r->script == SIMBA__REDIS_ACQUIRE && !read.is_mine &&
                request->join) {

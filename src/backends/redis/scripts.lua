@@ -274,12 +274,15 @@ local function renewals_of(tenure)
 end
 
 -- The lease begins anew; who waits sees it by the count, whatever the clock.
+-- Returns what is written down of it now.
 local function extend(tenure, lease_ms)
     local renewals = (renewals_of(tenure) or 0) + 1
     redis.call('PEXPIRE', LEASE, lease_ms)
     redis.call('PEXPIRE', TOKEN, lease_ms)
-    redis.call('SET', TENURE, string.match(tenure, '^%Z*') .. NUL ..
-        lease_ms .. string.format(' %.0f', renewals), 'PX', lease_ms)
+    tenure = string.match(tenure, '^%Z*') .. NUL ..
+        lease_ms .. string.format(' %.0f', renewals)
+    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
+    return tenure
 end
 
 -- The clock carries the token over lost data, the counter over a clock that
@@ -382,7 +385,7 @@ end
 if owner == id and tenure and
     string.sub(tenure, 1, 33) == attempt .. ' ' and
     is_tenure_of(tenure, owner) then
-    extend(tenure, lease_ms)
+    tenure = extend(tenure, lease_ms)
     return {1, now_us, id, tenure, tonumber(lease_ms),
         string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
 end
@@ -468,12 +471,16 @@ return {1, now_us, id, tenure, tonumber(lease_ms),
 -- End this very attempt: its tenure, its position in the queue, its offer; then
 -- offer the mutex to the next.
 --
--- ARGV: letters, id, attempt, tombstone ms or 0. Replies whether a tenure was ended.
+-- ARGV: letters, id, attempt, tombstone ms or 0, and if there is one the token of the
+-- grant that is taken back: nothing else is, nor if it was renewed since. Replies
+-- whether a tenure was ended.
 local id, attempt = ARGV[2], ARGV[3]
 local found = redis.call('MGET', LEASE, TENURE, NEXT)
 local owner, tenure, offered = found[1], found[2], found[3]
 local is_mine = owner == id and is_tenure_of(tenure, owner) and
-    string.sub(tenure, 1, 32) == attempt
+    string.sub(tenure, 1, 32) == attempt and
+    (not ARGV[5] or renewals_of(tenure) == '0' and
+        string.match(tenure, '^%x+[ !](%d+)') == ARGV[5])
 local was_offered = false
 
 if ARGV[4] ~= '0' then

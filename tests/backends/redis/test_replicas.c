@@ -15,15 +15,16 @@
 static struct redis master, replica;
 static simba_store *store;
 static simba_locker *locker;
+static const char *shim = ""; /* before the URL */
 
 static void open_locker(const char *user, int64_t ttl_ms)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_error error;
-    char url[128];
+    char url[160];
 
     snprintf(url, sizeof url,
-             "redis://%s127.0.0.1:%d?replicas=1&restart_grace=0", user,
+             "%sredis://%s127.0.0.1:%d?replicas=1&restart_grace=0", shim, user,
              master.port);
     options.mutex = MUTEX;
     options.times.ttl_ms = ttl_ms;
@@ -103,6 +104,39 @@ TEST_AROUND(test_redis_replicas__owned_when_they_are_back, NULL, close_locker)
     pthread_join(waiting, &rc);
     assert_int_equal((intptr_t)rc, SIMBA_OK);
     assert_in_range(now_ms() - back, 0, TTL_MS / 2);
+}
+
+/* A request that comes a second time finds the mutex its own, and no replica:
+ * that takes nothing from who was told that it owns it. */
+TEST_AROUND(test_redis_replicas__only_the_grant_itself_is_taken_back,
+            NULL,
+            close_locker)
+{
+    enum { TTL_MS = 4000, DEADLINE_MS = 2000 };
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *others_store;
+    simba_locker *other;
+    long long waits;
+
+    shim = "fault:seed=3,only=acquire,echo=100,late=300:";
+    open_locker("", TTL_MS);
+    shim = "";
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL),
+                     SIMBA_OK);
+    waits = waits_of_master();
+    redis_pause(&replica, true);
+    await(waits_of_master() > waits);
+    options.mutex = MUTEX;
+    assert_int_equal(simba_store_open(redis_url(&master, "?restart_grace=0"),
+                                      NULL, &others_store, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_open(others_store, &options, &other, NULL),
+                     SIMBA_OK);
+    assert_int_not_equal(simba_locker_acquire(other, DEADLINE_MS, NULL, NULL),
+                         SIMBA_OK);
+    assert_true(simba_locker_is_owner(locker));
+    simba_locker_close(other);
+    simba_store_close(others_store);
 }
 
 TEST_AROUND(test_redis_replicas__forbidden_wait_is_named, NULL, close_locker)
