@@ -2,7 +2,7 @@
 # Silent: what the scripts say is enough.
 .SILENT:
 .PHONY: help demo test test-more check lint coverage seeds fuzz faults interop \
-	format install clean release
+	format install clean release dist deb
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
@@ -26,6 +26,7 @@ help:
 	echo 'make interop   groups of ours and of the JVM on one mutex, and a table'
 	echo 'make format    put the C files into our format'
 	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
+	echo 'make dist      a source tarball; make deb: Debian packages'
 	echo 'make clean     remove build/'
 
 demo: release
@@ -76,6 +77,18 @@ install:
 	scripts/deps install
 	scripts/build release
 	cmake --install build/release --prefix '$(PREFIX)'
+	if [ -n '$(DESTDIR)' ]; then :; elif ! ldconfig 2>/dev/null; then \
+		echo 'not root: run ldconfig, so that programs find libsimba'; \
+	elif ! ldconfig -p | grep -q 'libsimba\.so'; then \
+		echo 'the linker does not look there: link with -Wl,-rpath,LIBDIR'; \
+	fi
+
+dist:
+	scripts/package dist
+
+deb:
+	scripts/deps deb
+	scripts/package deb
 
 clean:
 	rm -rf build
