@@ -246,7 +246,7 @@ static enum simba_cause cause_of_break(simba_store *store, bool now)
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     contender = contender_of(&seen, mutex);
     contender.times.ttl_ms = 300;
-    contender.times.transition_ms = 2000;
+    contender.times.transition_ms = 3000; /* what SQL servers need */
     start_with(store, &contender, &seen);
     turn(store);
     how.mutex = mutex;
