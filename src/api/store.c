@@ -211,6 +211,7 @@ static void close_in_child(void *self)
     }
     if (store->pool.ready_fd >= 0) {
         close(store->pool.ready_fd);
+        store->pool.ready_fd = -1;
     }
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/callback_pool.h"
 
+#include "runtime/fork.h"
 #include "util/array.h"
 #include "util/container.h"
 
@@ -370,7 +371,10 @@ void simba__callback_pool_fini(struct simba__callback_pool *pool)
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool->threads);
-    if (pool->ready_fd >= 0) {
+    if (pool->ready_fd >= 0) { /* a child must not close one of this number */
+        simba__fork_hold_off();
         close(pool->ready_fd);
+        pool->ready_fd = -1;
+        simba__fork_let_go();
     }
 }

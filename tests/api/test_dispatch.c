@@ -3,8 +3,10 @@
  * log that does not repeat itself. */
 #include "fixtures/api_harness.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 struct seen {
     simba_service *service;
@@ -189,6 +191,24 @@ TEST(test_dispatch__must_be_asked_for)
     options.callback_threads = 1;
     assert_int_equal(simba_store_open(store_url, &options, &other, NULL),
                      SIMBA_EINVAL);
+}
+
+/* S12 */
+TEST(test_dispatch__is_not_for_a_forked_child)
+{
+    simba_store *store = open_dispatched();
+    int fd = simba_store_fd(store), status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(simba_store_dispatch(store, NULL) == SIMBA_EFORKED &&
+                      simba_store_fd(store) == -1 && fcntl(fd, F_GETFD) == -1
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    simba_store_close(store);
 }
 
 /* --- a stop that does not wait ------------------------------------------- */
