@@ -32,6 +32,18 @@ finds() {
     fi
 }
 
+# One that has none names the package; unless there is another simba installed.
+cp "$bin/simba" "$dir/alone"
+count=1
+case $("$dir/alone" list --store etcd://h 2>&1) in
+*'package simba-etcd'*) echo "ok 1 - package_of_a_missing_module_is_named" ;;
+*'not installed'*)
+    echo "not ok 1 - package_of_a_missing_module_is_named"
+    failed=1
+    ;;
+*) echo "ok 1 - package_of_a_missing_module_is_named # SKIP" ;;
+esac
+
 cd / || exit 1
 PATH=$bin:$PATH finds by_its_path "$bin/simba"
 PATH=$bin:$PATH finds by_the_search_path simba
