@@ -245,6 +245,7 @@ int simba__interrupt(void);
 int simba__cmd_run(struct simba__words *words);
 int simba__cmd_list(struct simba__words *words);
 int simba__cmd_show(struct simba__words *words);
+int simba__cmd_held(struct simba__words *words);
 int simba__cmd_watch(struct simba__words *words);
 int simba__cmd_break(struct simba__words *words);
 int simba__cmd_doctor(struct simba__words *words);

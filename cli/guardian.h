@@ -78,14 +78,17 @@ struct simba__run_metrics {
     _Atomic uint64_t started;
     _Atomic uint64_t failed; /* another exit code than 0 */
     _Atomic uint64_t skipped;
-    _Atomic int exit_code;      /* of the last one */
-    _Atomic int64_t ended_unix; /* when it ended, in seconds; 0: none has */
+    _Atomic int exit_code;        /* of the last one */
+    _Atomic int64_t started_unix; /* when it began, in seconds; 0: none has */
+    _Atomic int64_t ended_unix;   /* when it ended */
+    _Atomic int64_t waited_ms;    /* for the mutex, for the last time */
 };
 
 struct simba__metrics_file {
-    simba_store *store;
+    simba_store *store; /* NULL: it could not be opened */
     const char *path;
-    const char *mutex; /* NULL: only what the store's handle has seen */
+    const char *mutex;
+    const char *result; /* what became of it; NULL: it goes on */
     struct simba__run_metrics runs;
     /* Told on that thread why the file could not be written. */
     void (*complain)(void *user, const simba_error *error);

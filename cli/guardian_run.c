@@ -171,8 +171,9 @@ static void start_command(struct simba__guardian *g)
         note.run = g->plan.runs;
         note.beat_ms = g->plan.beat_ms;
         simba__guardian_send(g, &note, "");
-        atomic_fetch_add(&g->holder.metrics.runs.started, 1);
     }
+    atomic_fetch_add(&g->holder.metrics.runs.started, 1);
+    atomic_store(&g->holder.metrics.runs.started_unix, (int64_t)time(NULL));
     atomic_store(&g->share->phase, SIMBA__RUNNING);
     if (g->nursery > 0) {
         simba__nursery_order(g->gate, SIMBA__NURSERY_START);
@@ -271,6 +272,9 @@ static void end_run(struct simba__guardian *g)
     int code = simba__exit_of_wait(g->cmd_status);
 
     assert(!g->has_children && g->was_started);
+    atomic_fetch_add(&runs->failed, code == 0 ? 0 : 1);
+    atomic_store(&runs->exit_code, code);
+    atomic_store(&runs->ended_unix, (int64_t)time(NULL));
     if (is_lock(g)) {
         simba__guardian_leave(g, SIMBA__HOLDER_RELEASE);
         return;
@@ -280,9 +284,6 @@ static void end_run(struct simba__guardian *g)
     g->is_final = !g->is_lost && is_final(g, code, note.seen);
     simba__plan_done(&g->plan, simba__clock_ms());
     simba__guardian_tell_skips(g, "the run before was still going on");
-    atomic_fetch_add(&runs->failed, code == 0 ? 0 : 1);
-    atomic_store(&runs->exit_code, code);
-    atomic_store(&runs->ended_unix, (int64_t)time(NULL));
     note.number = code;
     note.run = g->plan.runs;
     note.beat_ms = g->plan.beat_ms;

@@ -210,6 +210,7 @@ static int acquire(struct simba__holder *holder)
 {
     const struct simba__cli *cli = &holder->job->cli;
     struct simba__wait_notice *notice = &holder->notice;
+    int64_t asked_ms = simba__clock_ms();
     int rc;
 
     assert(atomic_load(&holder->locker) != NULL);
@@ -232,6 +233,7 @@ static int acquire(struct simba__holder *holder)
             break;
         }
     }
+    atomic_store(&holder->metrics.runs.waited_ms, simba__clock_ms() - asked_ms);
     simba__wait_notice_over(notice);
     return rc;
 }
@@ -344,6 +346,17 @@ static void close_store(struct simba__holder *holder)
     simba__flag_set(&holder->is_closed, &holder->lock, &holder->told);
 }
 
+/* For those who watch over cron jobs. */
+static const char *result_of(struct simba__holder *holder, int rc)
+{
+    return rc == SIMBA_EBUSY                     ? "not_acquired"
+           : rc == SIMBA_ECANCELED               ? "cancelled"
+           : rc != SIMBA_OK                      ? "error"
+           : atomic_load(&holder->is_lost)       ? "lost"
+           : holder->metrics.runs.exit_code == 0 ? "ok"
+                                                 : "failed";
+}
+
 /* A failure is told first: a store that does not answer would keep us waiting
  * for a lease. */
 static void *hold(void *argument)
@@ -362,14 +375,14 @@ static void *hold(void *argument)
                              holder->job->mutex, holder->owner.id,
                              holder->owner.token);
     }
+    metrics->store = holder->store;
+    metrics->path = holder->job->metrics_file;
+    metrics->mutex = holder->job->mutex;
+    metrics->complain = complain;
+    metrics->user = holder;
     if (rc == SIMBA_OK) {
-        metrics->store = holder->store;
-        metrics->path = holder->job->metrics_file;
-        metrics->complain = complain;
-        metrics->user = holder;
         /* A lock leaves its figures at its end; who leads is there for long. */
         if (metrics->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
-            metrics->mutex = holder->job->mutex;
             simba__metrics_file_start(metrics);
         }
         rc = hold_all(holder);
@@ -380,6 +393,7 @@ static void *hold(void *argument)
     /* Only when the store knows of the end: a disk that hangs must not keep the
      * mutex from others. */
     simba__metrics_file_stop(metrics);
+    metrics->result = result_of(holder, rc);
     if (metrics->path != NULL) {
         simba__metrics_file_save(metrics);
     }

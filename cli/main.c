@@ -28,6 +28,7 @@ static const char help[] =
     "  every PERIOD NAME …   run CMD periodically on the host that leads NAME\n"
     "  list [GLOB]           who owns what; -f: over and over\n"
     "  show NAME             who owns NAME, and who waits in which order\n"
+    "  held NAME             does anybody own it? For scripts: 0 yes, 1 no\n"
     "  watch [NAME…]         tell every change of owner\n"
     "  break NAME …          end a tenure by force\n"
     "  doctor                what this store guarantees, and what it does not\n"
@@ -71,7 +72,7 @@ static const struct command {
                 {"every", simba__cmd_run},   {"list", simba__cmd_list},
                 {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
                 {"break", simba__cmd_break}, {"doctor", simba__cmd_doctor},
-                {"init", simba__cmd_init}};
+                {"init", simba__cmd_init},   {"held", simba__cmd_held}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -13,6 +13,21 @@
 /* More often than anybody scrapes. */
 enum { BETWEEN_MS = 5000 };
 
+/* Up to the quote behind the name of the mutex. */
+static void put_head(FILE *out,
+                     const struct simba__metrics_file *file,
+                     const char *name,
+                     const char *type,
+                     const char *help)
+{
+    (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", name, help,
+                  name, type, name);
+    for (const char *c = file->mutex; *c != '\0'; c++) {
+        /* As Prometheus wants it; names of mutexes have no newlines. */
+        (void)fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+}
+
 static void put_runs(FILE *out, const struct simba__metrics_file *file)
 {
     const struct simba__run_metrics *runs = &file->runs;
@@ -29,20 +44,32 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
          (int64_t)atomic_load(&runs->skipped)},
         {"simba_run_exit_code", "gauge", "Exit code of the last run.",
          atomic_load(&runs->exit_code)},
+        {"simba_run_started_timestamp_seconds", "gauge",
+         "When the last run began; 0: none has.",
+         atomic_load(&runs->started_unix)},
         {"simba_run_ended_timestamp_seconds", "gauge",
          "When the last run ended; 0: none has.",
          atomic_load(&runs->ended_unix)}};
+    int64_t waited_ms = atomic_load(&runs->waited_ms);
+    const char *result = file->result;
 
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        const char *name = figures[i].name;
-
-        (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", name,
-                      figures[i].help, name, figures[i].type, name);
-        for (const char *c = file->mutex; *c != '\0'; c++) {
-            /* As Prometheus wants it; names of mutexes have no newlines. */
-            (void)fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-        }
+        put_head(out, file, figures[i].name, figures[i].type, figures[i].help);
         (void)fprintf(out, "\"} %" PRId64 "\n", figures[i].value);
+    }
+    put_head(out, file, "simba_run_waited_seconds", "gauge",
+             "How long the mutex was waited for, the last time.");
+    (void)fprintf(out, "\"} %" PRId64 ".%03d\n", waited_ms / 1000,
+                  (int)(waited_ms % 1000));
+    /* Of a run among many: what its command said. */
+    if (result == NULL && atomic_load(&runs->ended_unix) != 0) {
+        result = atomic_load(&runs->exit_code) == 0 ? "ok" : "failed";
+    }
+    if (result != NULL) {
+        put_head(out, file, "simba_run_result", "gauge",
+                 "What became of it: ok, failed, lost, not_acquired, "
+                 "cancelled, error.");
+        (void)fprintf(out, "\",result=\"%s\"} 1\n", result);
     }
 }
 
@@ -53,15 +80,17 @@ void simba__metrics_file_save(struct simba__metrics_file *file)
     simba_error error;
     char *temporary;
     FILE *out;
-    int cause, rc = simba_metrics_read(file->store, &metrics, &error);
+    int cause, rc = file->store == NULL
+                        ? SIMBA_OK
+                        : simba_metrics_read(file->store, &metrics, &error);
 
     assert(file->path != NULL && file->complain != NULL);
     if (rc == SIMBA_OK) {
         cause = simba__file_begin(file->path, &temporary, &out);
-        if (cause == 0) {
+        if (cause == 0 && metrics != NULL) {
             (void)simba_metrics_print(metrics, out);
         }
-        if (cause == 0 && file->mutex != NULL) {
+        if (cause == 0) {
             put_runs(out, file);
         }
         cause = simba__file_end(file->path, temporary, out, cause);

@@ -1,9 +1,25 @@
-/* simba show: who owns a mutex, and who waits in which order. */
+/* simba show: who owns a mutex, and who waits in which order; and simba held,
+ * which only says whether anybody does. */
 #define _GNU_SOURCE
 #include "cli/admin.h"
 
 #include <inttypes.h>
 #include <unistd.h>
+
+static const char held_help[] =
+    "usage: simba held [OPTION…] NAME\n"
+    "\n"
+    "Tell by the exit code whether anybody owns the mutex NAME, and print\n"
+    "nothing: for scripts. It may be otherwise a moment later; what must not\n"
+    "run twice is for 'simba lock'.\n"
+    "\n"
+    "    if simba held nightly; then echo 'the report is being made'; fi\n"
+    "\n"
+    "      --store URL, --json, -v, -q, --help\n"
+    "                   see 'simba --help'\n"
+    "\n"
+    "exit codes: 0 held; 1 free; 64 usage; 69 store unreachable; 70 a fault\n"
+    "of simba; 77 access denied; 78 wrong configuration, URL or name\n";
 
 static const char help[] =
     "usage: simba show [OPTION…] NAME\n"
@@ -141,4 +157,34 @@ int simba__cmd_show(struct simba__words *words)
     };
 
     return simba__command_run(&command, words, show);
+}
+
+static int held(const struct simba__command *command,
+                const struct simba__words *words,
+                simba_store *store)
+{
+    simba_report *report = NULL;
+    simba_error error = {0};
+    bool is_free;
+
+    if (simba_admin_show(store, words->words[0], &report, &error) != SIMBA_OK) {
+        return simba__command_fail(&words->cli, command->name, &error);
+    }
+    is_free = simba_report_owner(report)->id[0] == '\0';
+    simba_report_close(report);
+    return is_free ? 1 : 0;
+}
+
+int simba__cmd_held(struct simba__words *words)
+{
+    static const struct simba__command command = {
+        .name = "held",
+        .help = held_help,
+        .reach = SIMBA__REACH_LOOK,
+        .least = 1,
+        .most = 1,
+        .wanted = "the NAME of one mutex",
+    };
+
+    return simba__command_run(&command, words, held);
 }

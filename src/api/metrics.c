@@ -294,8 +294,24 @@ static void print_histogram(FILE *out,
     (void)fprintf(out, "} %" PRIu64 "\n", h->count);
 }
 
+/* Each tenure ends once, in one of these ways. */
+static void print_leads(FILE *out, const simba_metrics *metrics)
+{
+    print_head(out, "leads", "gauge", "Does this process own the mutex?");
+    for (size_t i = 0; i < metrics->count; i++) {
+        const simba_counts *c = &metrics->mutexes[i].counts;
+
+        (void)fputs("simba_leads", out);
+        print_labels(out, metrics, i);
+        (void)fprintf(out, "} %" PRIu64 "\n",
+                      c->acquires - c->releases - c->lost_expired -
+                          c->lost_gone - c->lost_max_hold - c->lost_stalled);
+    }
+}
+
 int simba_metrics_print(const simba_metrics *metrics, FILE *out)
 {
+    print_leads(out, metrics);
     for (size_t k = 0; k < sizeof counters / sizeof counters[0]; k++) {
         const struct counter *c = &counters[k];
 

@@ -13,7 +13,7 @@ source "$(dirname "$0")/admin_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 
-ours="list show watch break doctor init"
+ours="list show held watch break doctor init"
 
 # all_end_with CODE URL: every command does, and says why in a line for people
 # and an object for programs. Side by side, for some clients try for long.

@@ -118,6 +118,16 @@ ok metrics_file_is_written 0 "" \
     "$simba" lock a --metrics-file "$scratch/a.prom" -- true
 ok metrics_tell_of_the_tenure 0 'mutex="a"} 1' \
     grep '^simba_acquires_total' "$scratch/a.prom"
+ok metrics_tell_what_became_of_the_run 0 'result="ok"} 1' \
+    cat "$scratch/a.prom"
+ok metrics_tell_when_and_how_it_ended 0 '5 7 1' awk \
+    '/^simba_run_(started|ended)_timestamp_seconds{mutex="a"} [1-9]/ { n++ }
+    /^simba_run_waited_seconds{mutex="a"} 0\.[0-9]/ { n++ }
+    /^simba_runs_total{mutex="a"} 1/ { n++ }
+    /^simba_leads{.*mutex="a"} 0/ { n++ }
+    /^simba_run_exit_code/ { code = $2 } /result="failed"/ { failed = $2 }
+    END { print n, code, failed }' <("$simba" lock a --metrics-file \
+    "$scratch/failed-run" -- sh -c 'exit 7' || cat "$scratch/failed-run")
 ok metrics_leave_nothing_behind 0 "a.prom" \
     bash -c "ls $scratch | grep prom"
 ok metrics_that_cannot_be_written_harm_nobody 0 "nowhere" \

@@ -89,7 +89,7 @@ right() {
     case $1 in
     lock | lead) echo "$1 x -- true" ;;
     every) echo "$1 1s x -- true" ;;
-    show | watch) echo "$1 x" ;;
+    show | held | watch) echo "$1 x" ;;
     break) echo "$1 x --token 1 --reason y --now" ;;
     bench) echo "$1 pair" ;;
     verify) echo "$1 $scratch/no-such-file" ;;

@@ -43,6 +43,14 @@ looking_makes_nothing() {
         grep -q '^serious *file-system *proc' "$scratch/out"
 }
 
+# 0 and 1, and not a word.
+held_says_it_by_its_exit_code() {
+    hold x && let_go && tells 1 held x &&
+        same out "" "$(cat "$scratch/out" "$scratch/err")" && hold x && tells 0 held x &&
+        same out "" "$(cat "$scratch/out" "$scratch/err")" &&
+        tells 64 held && tells 78 held '}x' && let_go && tells 1 held x
+}
+
 # Who watches waits for it, and then sees what there is.
 absent_store_is_waited_for() {
     local store=sqlite:$scratch/later/a.db follower watcher rc=0
