@@ -16,6 +16,10 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/* Where the server is; not relative to a page whose URL has a password in it,
+ * which a browser refuses. */
+const base = location.origin + location.pathname;
+
 /* --- times ---------------------------------------------------------------- */
 
 /* The server's time of day less ours, as far as is known: a message that came
@@ -79,32 +83,43 @@ function readRow(list) {
     owner: ownerOf(id), text: `${name}\n${id ?? ""}`.toLowerCase() };
 }
 
-let isOrderDirty = true;
+/* What must be done before the next drawing: sorting costs most and is needed
+ * least. */
+let isOrderDirty = true, isViewDirty = true;
 let tenureSum = 0; /* begun since this page was opened */
 const tenureTimes = []; /* [when, sum], for the last minute */
 
 function takeRow(list, isNews) {
-  const row = readRow(list);
-  const old = rows.get(row.key);
+  const row = readRow(list), old = rows.get(row.key);
   if (isNews && (!old || old.tenures !== row.tenures)) {
     tenureSum += old ? Math.max(0, row.tenures - old.tenures) : row.tenures;
     row.news = performance.now();
-  } else if (old) {
-    row.news = old.news;
   }
-  if (!old || old.id !== row.id || old.waiting !== row.waiting ||
-      sort.by === "lease") {
-    isOrderDirty = true;
+  isViewDirty = isViewDirty || !old || old.id !== row.id ||
+    old.waiting !== row.waiting;
+  isOrderDirty = isOrderDirty || !old || old[sort.key] !== row[sort.key];
+  if (old) {
+    Object.assign(old, row);
+  } else {
+    rows.set(row.key, row);
+    ordered.push(row);
   }
-  rows.set(row.key, row);
   if (isNews && detail.key === row.key) detail.refresh();
+}
+
+function dropRow(key) {
+  const row = rows.get(key);
+  if (!row) return;
+  row.isGone = true;
+  rows.delete(key);
+  isOrderDirty = true;
 }
 
 /* --- which, in which order ------------------------------------------------ */
 
-const sort = { by: "name", down: false };
-let filter = "all";
-let view = [];
+/* All rows in their order, and of them those that are wanted. */
+const sort = { by: "name", key: "name", down: false };
+let filter = "all", ordered = [], view = [];
 
 const compareText = new Intl.Collator(undefined, { numeric: true }).compare;
 const late = Number.MAX_SAFE_INTEGER;
@@ -125,20 +140,24 @@ const filters = {
   free: (row) => row.id == null,
 };
 
+/* The rows are nearly in order already, which makes sorting quick. */
 function arrange() {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const order = orders[sort.by], sign = sort.down ? -1 : 1;
   let owned = 0, waiting = 0;
+  if (isOrderDirty) {
+    ordered = ordered.filter((row) => !row.isGone);
+    ordered.sort((a, b) => sign * order(a, b) || compareText(a.name, b.name) ||
+      a.store - b.store);
+  }
   view = [];
-  for (const row of rows.values()) {
+  for (const row of ordered) {
     owned += row.id != null;
     waiting += row.waiting > 0 ? row.waiting : 0;
     if (filters[filter](row) && words.every((word) => row.text.includes(word))) {
       view.push(row);
     }
   }
-  view.sort((a, b) => sign * order(a, b) || compareText(a.name, b.name) ||
-    a.store - b.store);
   setText(byId("n-owned"), owned.toLocaleString());
   setText(byId("n-waiting"), waiting.toLocaleString());
   setText(byId("n-free"), (rows.size - owned).toLocaleString());
@@ -150,7 +169,7 @@ function arrange() {
     ? "Nobody owns or waits for a mutex. The first lock will appear here."
     : "No mutex matches.");
   byId("table").setAttribute("aria-rowcount", String(view.length + 1));
-  isOrderDirty = false;
+  isOrderDirty = isViewDirty = false;
 }
 
 /* --- rows on the screen --------------------------------------------------- */
@@ -225,7 +244,7 @@ function drawRow(place, index) {
   if (detail.key === row.key) element.setAttribute("aria-current", "true");
   else element.removeAttribute("aria-current");
   setText(cells[1], row.id == null ? "free" :
-    isNarrow ? nameOf(row.id) : row.owner);
+    hasHost ? row.owner : nameOf(row.id));
   cells[1].title = row.id ?? "";
   setText(cells[2], row.host);
   cells[2].title = row.host;
@@ -236,9 +255,9 @@ function drawRow(place, index) {
   count.className = row.waiting > 0 ? "count some" : "count";
 }
 
-let rowHeight = 46, isNarrow = false;
+let rowHeight = 46, hasHost = true;
 function measure() {
-  isNarrow = matchMedia("(max-width: 860px)").matches;
+  hasHost = document.querySelector("th.c-host").offsetWidth > 0;
   rowHeight = parseFloat(
     getComputedStyle(document.documentElement).getPropertyValue("--row")) || 46;
 }
@@ -279,7 +298,7 @@ function draw() {
   isDrawn = true;
   requestAnimationFrame(() => {
     isDrawn = false;
-    if (isOrderDirty && performance.now() - arrangedAt >
+    if ((isOrderDirty || isViewDirty) && performance.now() - arrangedAt >
         (rows.size > 2000 ? 500 : 60)) {
       arrange();
       arrangedAt = performance.now();
@@ -436,6 +455,7 @@ const detail = {
     const panel = byId("detail");
     panel.hidden = false;
     document.body.classList.add("has-detail");
+    measure();
     panel.replaceChildren(this.head(null), make("p", "soft", "…"));
     panel.scrollTop = 0;
     panel.focus({ preventScroll: true });
@@ -451,6 +471,7 @@ const detail = {
     byId("detail").hidden = true;
     byId("detail").replaceChildren();
     document.body.classList.remove("has-detail");
+    measure();
     drawRows();
     const place = pool.find((one) => one.key === key);
     if (place) place.link.focus({ preventScroll: true });
@@ -470,7 +491,7 @@ const detail = {
     this.askedAt = performance.now();
     clearTimeout(this.timer);
     try {
-      const reply = await fetch(`api/mutex?store=${this.store}&mutex=` +
+      const reply = await fetch(`${base}api/mutex?store=${this.store}&mutex=` +
         encodeURIComponent(this.name));
       const shown = await reply.json();
       if (this.key === key) this.fill(reply.ok ? shown : null, shown.message);
@@ -628,7 +649,7 @@ function askBreak(store, name, id, token) {
     go.disabled = true;
     setText(error, "");
     try {
-      const reply = await fetch("api/break", { method: "POST",
+      const reply = await fetch(`${base}api/break`, { method: "POST",
         headers: { "X-Simba-Key": session.key },
         body: new URLSearchParams({ store, mutex: name, token,
           reason: reason.value, now: now.checked ? 1 : 0 }) });
@@ -698,7 +719,7 @@ function drawStale() {
 let source = null;
 function listen() {
   source?.close();
-  source = new EventSource("api/events");
+  source = new EventSource(`${base}api/events`);
   source.addEventListener("stores", (event) => {
     stores = JSON.parse(event.data);
     hear({});
@@ -707,6 +728,7 @@ function listen() {
   source.addEventListener("all", (event) => {
     const data = JSON.parse(event.data);
     rows.clear();
+    ordered = [];
     for (const list of data.rows) takeRow(list, false);
     isOrderDirty = true;
     arrangedAt = 0;
@@ -719,7 +741,7 @@ function listen() {
     const data = JSON.parse(event.data);
     for (const list of data.rows) takeRow(list, true);
     for (const [store, name] of data.gone ?? []) {
-      isOrderDirty = rows.delete(keyOf(store, name)) || isOrderDirty;
+      dropRow(keyOf(store, name));
     }
     hear(data);
     draw();
@@ -733,7 +755,7 @@ function listen() {
 
 async function loadSession() {
   try {
-    const reply = await fetch("api/session");
+    const reply = await fetch(`${base}api/session`);
     if (reply.ok) session = await reply.json();
   } catch {
     /* It is asked for again with the next connection. */
@@ -758,6 +780,7 @@ function setSort(by) {
   const isWide = by === "waiting" || by === "age";
   sort.down = sort.by === by ? !sort.down : isWide && by !== "age";
   sort.by = by;
+  sort.key = { age: "since", lease: "until" }[by] ?? by;
   for (const head of document.querySelectorAll("thead th")) {
     const button = head.querySelector("[data-sort]");
     if (!button) continue;
