@@ -5,7 +5,7 @@
 
 Two contend, one is killed; sorting, searching, keys, breaking, losing the
 server and finding it again; names that would be scripts; 10,000 mutexes. With
-PICTURES, a directory, screenshots for the documents are left there. Prints TAP;
+PICTURES, a directory, there are screenshots for the documents instead. Prints TAP;
 77 where there is no Chromium.
 """
 
@@ -220,8 +220,6 @@ def lost_server_is_told_and_found_again(b):
     end(b.server)
     assert within(20, lambda: "connection is lost" in b.text("#stale"))
     assert b.text("#link") == "not live"
-    if pictures:
-        b.shoot(f"{pictures}/lost.png")
     b.server, _ = serve(port)
     assert within(30, lambda: b.text("#link") == "live")
     assert b.run("return document.getElementById('stale').hidden")
@@ -243,23 +241,28 @@ def ten_thousand_are_shown_without_stutter(b):
       source.dispatchEvent(new MessageEvent('all', { data: rowsOf(10000, 1) }));""")
     assert within(10, lambda: b.text("#n-owned").startswith("10,0"))
     assert b.run("return document.querySelectorAll('tr.row').length") < 60
-    # What the page itself does: how fast pictures are made without a screen
+    # How much the page computes for a frame, by the clock of its thread: how
+    # fast pictures are made without a screen, and with others on the machine,
     # says nothing.
-    took = b.run("""
-      const scroll = document.getElementById('scroll'), times = [];
-      for (let n = 0; n < 100; n++) {
-        const begin = performance.now();
+    b.cdp("Performance.enable", timeDomain="threadTicks")
+    before = b.metrics()
+    b.ask("POST", "/execute/async", {"args": [], "script": """
+      const done = arguments[arguments.length - 1];
+      const scroll = document.getElementById('scroll');
+      let n = 0;
+      requestAnimationFrame(function step() {
         if (n % 5 === 0) source.dispatchEvent(new MessageEvent('rows',
           { data: rowsOf(20, 20000 + n * 20) }));
-        if (n % 25 === 0) { isOrderDirty = true; arrange(); }
+        isOrderDirty = isOrderDirty || n % 25 === 0;
         scroll.scrollTop += 997;
-        drawRows();
-        times.push(performance.now() - begin);
-      }
-      return times.sort((a, b) => a - b);""")
-    print(f"# a frame takes {took[50]:.1f} ms, 90 of 100 {took[90]:.1f}, the "
-          f"longest {took[-1]:.1f}")
-    assert took[90] < 16 and took[-1] < 100, took
+        if (++n < 100) requestAnimationFrame(step); else done();
+      });"""})
+    after = b.metrics()
+    took = {name: (after[name] - before[name]) * 10 for name in
+            ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")}
+    print("# a frame takes", ", ".join(
+        f"{ms:.1f} ms of {name[:-8]}" for name, ms in took.items()))
+    assert sum(took.values()) < 16, took
 
 
 def page_does_not_grow(b):
@@ -288,19 +291,22 @@ def take_pictures(url):
             ["sh", "-c", f"while :; do {simba} -q lock nightly-report --id "
              f"0:{int(seconds * 1000)}@{host}.example-0123456789ab -- sleep "
              f"{seconds}; sleep 0.1; done"], env=env, start_new_session=True))
-    time.sleep(25)
+    time.sleep(40)
     for name, words, where in (
-            ("page", dict(width=1360, height=820), "#/0/nightly-report"),
             ("dark", dict(width=1360, height=820, is_dark=True),
              "#/0/search-reindex"),
-            ("phone", dict(width=390, height=800, is_phone=True), "")):
+            ("phone", dict(width=390, height=800, is_phone=True), ""),
+            ("page", dict(width=1360, height=820), "#/0/nightly-report")):
         browser = Browser(**words)
         browser.go(url + where)
         time.sleep(6)
         browser.shoot(f"{pictures}/{name}.png")
+        if name == "page":
+            end(started[0])
+            assert within(20, lambda: "is lost" in browser.text("#stale"))
+            browser.go(url + "#")
+            browser.shoot(f"{pictures}/lost.png")
         browser.close()
-    for process in started[1:]:
-        end(process)
 
 
 def main():
@@ -320,6 +326,7 @@ def main():
     try:
         if pictures:
             take_pictures(url)
+            tests = []
         for i, test in enumerate(tests):
             try:
                 test(b)
@@ -336,4 +343,6 @@ def main():
     return 1 if failed else 0
 
 
+# So that what was started is ended.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 sys.exit(main())

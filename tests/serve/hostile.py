@@ -183,10 +183,30 @@ def many_pages_are_served_and_more_refused(server):
     return is_well and statuses[b"200"] == min(500, len(pages))
 
 
+def proxy_names_the_user(server):
+    """By a socket that nobody else can open; not this server's."""
+    path = f"{server.directory.name}/socket"
+    process = subprocess.Popen(
+        [simba, "serve", "--listen", f"unix:{path}", "--auth-header", "X-User",
+         "--store", server.store], stdout=subprocess.PIPE, text=True,
+        env=server.env)
+    is_good = process.stdout.readline().strip() == f"unix:{path}"
+    is_good = is_good and os.stat(path).st_mode & 0o777 == 0o660
+    for header, wanted in (("X-User: ann", b'"user":"ann"'),
+                           ("X-Other: ann", b" 401 "), ("X-User:", b" 401 ")):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+            s.sendall("GET /api/session HTTP/1.1\r\nHost: localhost\r\n"
+                      f"{header}\r\nConnection: close\r\n\r\n".encode())
+            is_good = is_good and wanted in s.makefile("rb").read()
+    process.terminate()
+    return is_good and process.wait(10) == 0 and not os.path.exists(path)
+
+
 def main():
     tests = [many_pages_are_served_and_more_refused,
              wrong_requests_are_answered_or_cut, who_does_not_read_is_no_burden,
-             silent_connections_starve_nobody]
+             silent_connections_starve_nobody, proxy_names_the_user]
     if most > 1000:
         tests.append(slow_senders_are_cut_off)
     server, failed = Server(), 0

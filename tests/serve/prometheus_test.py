@@ -189,4 +189,6 @@ def main():
     return 1 if failed else 0
 
 
+# So that what was started is ended.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 sys.exit(main())

@@ -243,6 +243,20 @@ file_of_users_is_read_again() {
         answers 401 GET / "$ann" && stop_serving
 }
 
+tls_is_spoken() {
+    openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost \
+        -keyout "$scratch/key.pem" -out "$scratch/cert.pem" 2>/dev/null &&
+        serve --tls-cert "$scratch/cert.pem" --tls-key "$scratch/key.pem" &&
+        grep -q ^https: "$scratch/url" || return 1
+    printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' |
+        timeout 20 openssl s_client -quiet -connect "127.0.0.1:$port" \
+            -CAfile "$scratch/cert.pem" -verify_return_error \
+            >"$scratch/reply" 2>/dev/null
+    replied 'HTTP/1.1 200' && stop_serving &&
+        tells 69 serve --listen 127.0.0.1:0 --tls-cert "$scratch/cert.pem" \
+            --tls-key "$scratch/cert.pem" && grep -q 'a pair' "$scratch/err"
+}
+
 # ── Stores ───────────────────────────────────────────────────────────────────
 
 several_stores_and_one_that_is_not_there_yet() {

@@ -43,14 +43,11 @@ class Browser:
             "goog:loggingPrefs": {"browser": "ALL"}}}})
         self.base += f"/session/{reply['sessionId']}"
         if not is_phone:
-            self.ask("POST", "/goog/cdp/execute", {
-                "cmd": "Emulation.setDeviceMetricsOverride", "params": {
-                    "width": width, "height": height, "deviceScaleFactor": 1,
-                    "mobile": False}})
-        self.ask("POST", "/goog/cdp/execute", {
-            "cmd": "Emulation.setEmulatedMedia", "params": {"features": [{
-                "name": "prefers-color-scheme",
-                "value": "dark" if is_dark else "light"}]}})
+            self.cdp("Emulation.setDeviceMetricsOverride", width=width,
+                     height=height, deviceScaleFactor=1, mobile=False)
+        self.cdp("Emulation.setEmulatedMedia", features=[{
+            "name": "prefers-color-scheme",
+            "value": "dark" if is_dark else "light"}])
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -62,6 +59,15 @@ class Browser:
                 return json.load(reply)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"]) from None
+
+    def cdp(self, command, **parameters):
+        """Chromium's own protocol."""
+        return self.ask("POST", "/goog/cdp/execute", {
+            "cmd": command, "params": parameters})
+
+    def metrics(self):
+        return {entry["name"]: entry["value"] for entry in
+                self.cdp("Performance.getMetrics")["metrics"]}
 
     def go(self, url):
         self.ask("POST", "/url", {"url": url})

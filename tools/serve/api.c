@@ -157,14 +157,19 @@ static const char *argument(struct simba__ask *ask, const char *name)
 static struct simba__source *source_of(struct simba__ask *ask,
                                        const char *number)
 {
+    struct simba__source *source;
     uint64_t index = 0;
+    bool is_there;
 
-    if ((number != NULL &&
-         !simba__text_number(number, ask->board->count - 1, &index)) ||
-        ask->board->sources[index].store == NULL) {
+    if (number != NULL &&
+        !simba__text_number(number, ask->board->count - 1, &index)) {
         return NULL;
     }
-    return &ask->board->sources[index];
+    source = &ask->board->sources[index];
+    (void)pthread_mutex_lock(&ask->board->lock);
+    is_there = source->store != NULL;
+    (void)pthread_mutex_unlock(&ask->board->lock);
+    return is_there ? source : NULL;
 }
 
 static void put_listed(struct simba__json *list, const struct simba__row *row)

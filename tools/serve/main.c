@@ -152,8 +152,9 @@ static int serve(const struct simba__cli *cli, const struct wishes *wishes)
                                         .changed = PTHREAD_COND_INITIALIZER};
     char url[1100];
     sigset_t ends;
-    int signal, code;
+    int ended_by, code;
 
+    (void)signal(SIGPIPE, SIG_IGN); /* a client that goes away is no news */
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
@@ -181,8 +182,8 @@ static int serve(const struct simba__cli *cli, const struct wishes *wishes)
         return simba__command_end();
     }
     do {
-        (void)sigwait(&ends, &signal);
-    } while (signal == SIGHUP);
+        (void)sigwait(&ends, &ended_by);
+    } while (ended_by == SIGHUP);
     if (strncmp(wishes->listening.listen, "unix:", 5) == 0) {
         (void)unlink(wishes->listening.listen + 5);
     }

@@ -179,9 +179,7 @@ function arrange() {
 const pool = [];
 const padAbove = make("tr", "pad"), padBelow = make("tr", "pad");
 for (const pad of [padAbove, padBelow]) {
-  const cell = make("td");
-  cell.colSpan = 6;
-  pad.append(cell);
+  pad.append(make("td"));
   pad.setAttribute("aria-hidden", "true");
 }
 
