@@ -196,9 +196,11 @@ nothing_is_skipped_once_it_ends() {
 
     start_every e.log 100ms e -- bash -c 'is_told=
         trap "echo \${EPOCHREALTIME/./} >$0/told; is_told=yes" TERM
+        : >$0/listens
         until [ -n "$is_told" ]; do sleep 0.01; done
         sleep 1; exit 3' "$scratch"
-    within 20 told 1 skipped e.log || return 1
+    within 20 told 1 skipped e.log &&
+        within 20 test -e "$scratch/listens" || return 1
     kill -TERM "$front"
     code 3 wait "$front" || return 1
     for time in $(of unix_ms skipped e.log); do
