@@ -117,14 +117,15 @@ static void wait_for(const struct player *player, int64_t ms)
     }
 }
 
+/* To both at once: a second command would not be sent while a message of the
+ * first channel is there to be read. */
 static void subscribe(const struct player *player)
 {
     const struct plan *plan = &player->plan;
 
-    freeReplyObject(
-        redisCommand(player->channels, "SUBSCRIBE simba:{%s}", plan->mutex));
-    freeReplyObject(redisCommand(player->channels, "SUBSCRIBE simba:{%s}:%s",
-                                 plan->mutex, plan->id));
+    freeReplyObject(redisCommand(player->channels,
+                                 "SUBSCRIBE simba:{%s} simba:{%s}:%s",
+                                 plan->mutex, plan->mutex, plan->id));
 }
 
 int main(int argc, char **argv)
