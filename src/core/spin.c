@@ -46,10 +46,9 @@ int64_t simba__spin_allow(struct simba__spin *spin, int64_t now_ns)
         spin->vain_ns > VAIN_MOST_NS) {
         return 0;
     }
-    return spin->mean_ns[LOOKING] == 0
+    return spin->look_ns == 0
                ? spin->most_ns
-               : least(spin->most_ns,
-                       2 * spin->mean_ns[LOOKING] + LOOK_BEYOND_NS);
+               : least(spin->most_ns, 2 * spin->look_ns + LOOK_BEYOND_NS);
 }
 
 /* One wait that took very long says little of the next ones. */
@@ -91,8 +90,9 @@ void simba__spin_learn(struct simba__spin *spin,
     }
     add(&spin->mean_ns[looked_ns > 0 ? LOOKING : ASLEEP], waited_ns);
     spin->looked_ns += looked_ns;
-    if (is_vain) {
-        spin->vain_ns += looked_ns;
+    if (looked_ns > 0) { /* in vain: it may have been too short */
+        add(&spin->look_ns, is_vain ? 2 * looked_ns : looked_ns);
+        spin->vain_ns += is_vain ? looked_ns : 0;
     }
     if (now_ns < spin->resume_ns || --spin->left > 0) {
         return;

@@ -21,6 +21,7 @@ enum {
 struct simba__spin {
     int64_t most_ns;    /* to look at once; 0: never */
     int64_t mean_ns[2]; /* how long waits take asleep, looking; 0: not known */
+    int64_t look_ns;    /* for how long one looks as a rule; 0: not known */
     bool is_looking;    /* else it sleeps at once */
     bool is_trial;      /* of the other way */
     unsigned left;      /* waits until that changes */

@@ -16,7 +16,7 @@ enum { CPUS = 2, FILE_MOST = 4096 };
 /* How long what was seen of the machine counts: quotas change. */
 #define ASK_NS INT64_C(10000000000)
 
-static int64_t now_ns(void)
+int64_t simba__poll_now_ns(void)
 {
     struct timespec now;
 
@@ -137,6 +137,34 @@ static bool may_look(struct simba__poll *self, int64_t now)
 
 /* --- waiting ------------------------------------------------------------- */
 
+int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns)
+{
+    int64_t allowed = simba__spin_allow(&self->spin, now_ns);
+
+    return allowed > 0 && may_look(self, now_ns) ? allowed : 0;
+}
+
+void simba__poll_learn(struct simba__poll *self,
+                       int64_t waited_ns,
+                       int64_t looked_ns,
+                       bool is_vain)
+{
+    int64_t now_ns = simba__poll_now_ns();
+
+    if (looked_ns > 0) {
+        atomic_fetch_add(&self->metrics->spins, 1);
+        atomic_fetch_add(&self->metrics->spins_in_vain, is_vain);
+        atomic_fetch_add(&self->metrics->spin_ns, (uint64_t)looked_ns);
+    }
+    simba__spin_learn(&self->spin, now_ns, waited_ns, looked_ns, is_vain);
+    if (simba__spin_asks(&self->spin)) {
+        long switches = count_switches();
+
+        simba__spin_switched(&self->spin, now_ns, switches - self->switches);
+        self->switches = switches;
+    }
+}
+
 int simba__poll(struct simba__poll *self,
                 struct pollfd *set,
                 nfds_t count,
@@ -149,29 +177,17 @@ int simba__poll(struct simba__poll *self,
     if (!is_due || self->spin.most_ns == 0 || timeout_ms == 0) {
         return poll(set, count, timeout_ms);
     }
-    begun = now = now_ns();
-    allowed = simba__spin_allow(&self->spin, now);
-    if (allowed > 0 && may_look(self, now)) {
-        do {
-            ready = poll(set, count, 0);
-            now = now_ns();
-        } while (ready == 0 && now - begun < allowed);
+    begun = now = simba__poll_now_ns();
+    allowed = simba__poll_look(self, now);
+    while (ready == 0 && looked < allowed) {
+        ready = poll(set, count, 0);
+        now = simba__poll_now_ns();
         looked = now - begun;
-        atomic_fetch_add(&self->metrics->spins, 1);
-        atomic_fetch_add(&self->metrics->spins_in_vain, ready == 0);
-        atomic_fetch_add(&self->metrics->spin_ns, (uint64_t)looked);
     }
     if (ready == 0) {
         ready = poll(set, count, timeout_ms);
-        now = now_ns();
+        now = simba__poll_now_ns();
     }
-    simba__spin_learn(&self->spin, now, now - begun, looked,
-                      now - begun > looked);
-    if (simba__spin_asks(&self->spin)) {
-        long switches = count_switches();
-
-        simba__spin_switched(&self->spin, now, switches - self->switches);
-        self->switches = switches;
-    }
+    simba__poll_learn(self, now - begun, looked, now - begun > looked);
     return ready;
 }

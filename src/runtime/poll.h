@@ -33,6 +33,19 @@ int simba__poll(struct simba__poll *self,
                 int timeout_ms,
                 bool is_due);
 
+/** The two parts of that, for who waits for something else than descriptors:
+ * how long to look now, 0: not at all; and what came of it. All of one clock,
+ * simba__poll_now_ns().
+ *
+ * @param waited_ns  how long what was waited for has waited for us
+ * @param is_vain    one slept in the end */
+int64_t simba__poll_now_ns(void);
+int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns);
+void simba__poll_learn(struct simba__poll *self,
+                       int64_t waited_ns,
+                       int64_t looked_ns,
+                       bool is_vain);
+
 /** May the cgroups that `list` names, as /proc/self/cgroup does, use so many
  * CPUs? `root` is where they are mounted. What cannot be read does not limit.
  */

@@ -173,3 +173,16 @@ TEST(test_spin__pauses_when_others_wait_for_the_cpu)
     simba__spin_switched(&m.spin, m.now_ns, 3);
     assert_int_equal(m.spin.resume_ns - m.now_ns, first);
 }
+
+/* How long one must look may be more than how long what comes has waited. */
+TEST(test_spin__looks_longer_when_it_was_in_vain)
+{
+    struct machine m;
+
+    set_up(&m, 90, 20);
+    wait_often(&m, 400);
+    m.looking_ns = 70000; /* more than twice what it took, and a little */
+    wait_often(&m, 2000);
+    wait_often(&m, 2000);
+    assert_in_range(m.looks, 1900, 2000);
+}
