@@ -8,6 +8,14 @@
 
 enum { NAME_MOST = 32, TOLD_MOST = 10 };
 
+/* A line that was cut when its writer was killed is none. */
+static bool is_whole(const char *line)
+{
+    size_t length = strcspn(line, "\n");
+
+    return length > 2 && strncmp(line + length - 2, " .", 2) == 0;
+}
+
 /* A line, and then a whole section: surely inside from one to the other, as it
  * was at some instant of its first line and of its last. */
 struct stay {
@@ -35,10 +43,11 @@ static struct stays read_lines(const char *directory)
         struct stay s;
         int64_t from, until;
 
-        if (sscanf(text, "%d %" SCNd64 " %" SCNu64 " %31s %" SCNd64 " %" SCNd64,
+        if (!is_whole(text) ||
+            sscanf(text, "%d %" SCNd64 " %" SCNu64 " %31s %" SCNd64 " %" SCNd64,
                    &s.pid, &s.started_us, &s.token, s.mutex, &from,
                    &until) != 6) {
-            continue; /* the last words of one that was killed */
+            continue;
         }
         s.from_us = until;
         s.until_us = from;
@@ -147,6 +156,23 @@ static struct excuse *find_excuse(const struct judgement *j,
     return NULL;
 }
 
+/* Tokens may begin anew when what was granted is forgotten, and a clock was set
+ * back. */
+static bool is_excused_between(const struct judgement *j,
+                               const struct stay *a,
+                               const struct stay *b)
+{
+    for (size_t i = 0; i < j->excuse_count; i++) {
+        const struct excuse *e = &j->excuses[i];
+
+        if (e->pid == 0 && e->from_us >= a->from_us &&
+            e->from_us <= b->from_us) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void tell(struct judgement *j,
                  const struct stay *a,
                  const struct stay *b)
@@ -186,7 +212,8 @@ static void judge_exclusion(struct judgement *j, const struct stays *all)
                 tell(j, other, s);
             }
             if (k + 1 == i && other->token >= s->token &&
-                find_excuse(j, other, s) == NULL) {
+                find_excuse(j, other, s) == NULL &&
+                !is_excused_between(j, other, s)) {
                 j->verdict.tokens_back++;
             }
         }
@@ -203,7 +230,7 @@ static int compare_texts(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* The lines of a file, sorted. */
+/* The elements in a file, sorted. */
 static size_t read_words(const char *directory, const char *name, char ***words)
 {
     char path[512], text[256];
@@ -214,6 +241,10 @@ static size_t read_words(const char *directory, const char *name, char ***words)
     file = fopen(path, "re");
     *words = NULL;
     while (file != NULL && fgets(text, sizeof text, file) != NULL) {
+        if (!is_whole(text)) {
+            continue;
+        }
+        text[strcspn(text, "\n")] = '\0';
         if (count == room) {
             room = room == 0 ? 1024 : 2 * room;
             *words = realloc(*words, room * sizeof **words);

@@ -152,7 +152,7 @@ static void end_set(const struct section *s, struct set *set, int64_t started)
             return; /* refused: another has been here since */
         }
     }
-    snprintf(element, sizeof element, "%d-%" PRId64 "\n", (int)getpid(),
+    snprintf(element, sizeof element, "\n%d-%" PRId64 " .", (int)getpid(),
              started);
     if (set->length + strlen(element) < SET_MOST - 256) {
         memcpy(set->text + set->length, element, strlen(element));
@@ -188,7 +188,7 @@ void section_run(const struct section *s)
         is_inside = s->is_owner == NULL || s->is_owner(s->user);
         if (is_inside) {
             dprintf(log,
-                    "%d %" PRId64 " %" PRIu64 " %s %" PRId64 " %" PRId64 "\n",
+                    "\n%d %" PRId64 " %" PRIu64 " %s %" PRId64 " %" PRId64 " .",
                     (int)getpid(), started, s->token, s->mutex, from,
                     section_now_us());
         }

@@ -3,13 +3,15 @@
  *
  * In the directory of a run, by the name of the mutex:
  *
- *     sections     lines "PID STARTED TOKEN MUTEX FROM UNTIL": at some instant
- *                  from FROM to UNTIL it was inside; microseconds of the boot
- *                  clock, one line every few milliseconds
- *     set…         a file of elements, read, added to and written back
- *     fenced…      the same, but its first line is the greatest token that it
- *                  has seen, and it refuses who comes with less
- *     MUTEX.acks   the elements that were said to be in it */
+ *     sections     lines "PID STARTED TOKEN MUTEX FROM UNTIL .": at some
+ * instant from FROM to UNTIL it was inside; microseconds of the boot clock, one
+ * line every few milliseconds set…         a file of elements, read, added to
+ * and written back fenced…      the same, but its first line is the greatest
+ * token that it has seen, and it refuses who comes with less MUTEX.acks   the
+ * elements that were said to be in it
+ *
+ * Who is killed while it writes may leave the beginning of a line: so each
+ * begins with its newline, and ends with a point. */
 #ifndef TESTS_FAULTS_SECTION_H
 #define TESTS_FAULTS_SECTION_H
 

@@ -29,40 +29,54 @@ static struct verdict judge(const char *sections, struct excuse *excuse)
     snprintf(directory, sizeof directory, "/tmp/simba-oracle-XXXXXX");
     assert_non_null(mkdtemp(directory));
     put("sections", sections);
-    put("set", "a\nc\n");
-    put("set.acks", "a\nb\n");
-    put("fenced", "9\nx\ny\n");
-    put("fenced.acks", "x\n");
+    put("set", "\na .\nc .");
+    put("set.acks", "\na .\nb .\nd");
+    put("fenced", "9\nx .\ny .");
+    put("fenced.acks", "\nx .");
     v = oracle_judge(directory, excuse, excuse == NULL ? 0 : 1);
     snprintf(command, sizeof command, "rm -r '%s'", directory);
     assert_int_equal(system(command), 0);
     return v;
 }
 
+/* Their last line may be cut. */
+TEST(test_oracle__believes_no_half_of_a_line)
+{
+    struct verdict v = judge("\n1 10 5 m 10 11 .\n1 10 5 m 1"
+                             "\n2 30 6 m 30 31 .\n1 10 5 m 120",
+                             NULL);
+
+    assert_int_equal(v.sections, 2);
+    assert_int_equal(v.overlaps, 0);
+}
+
 /* Inside from the end of the first line to the beginning of the last. */
 TEST(test_oracle__sees_who_is_inside_with_another)
 {
-    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 m 30 31\n1 10 5 m 20 40\n"
-                           "2 30 6 m 50 51\n",
-                           NULL)
-                         .overlaps,
-                     0);
-    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 m 30 31\n1 10 5 m 32 33\n"
-                           "2 30 6 m 50 51\n",
-                           NULL)
-                         .overlaps,
-                     1);
-    assert_int_equal(judge("1 10 5 m 10 11\n2 30 6 n 30 31\n1 10 5 m 32 33\n"
-                           "2 30 6 n 50 51\n",
-                           NULL)
-                         .overlaps,
-                     0);
+    assert_int_equal(
+        judge("1 10 5 m 10 11 .\n2 30 6 m 30 31 .\n1 10 5 m 20 40 .\n"
+              "2 30 6 m 50 51 .\n",
+              NULL)
+            .overlaps,
+        0);
+    assert_int_equal(
+        judge("1 10 5 m 10 11 .\n2 30 6 m 30 31 .\n1 10 5 m 32 33 .\n"
+              "2 30 6 m 50 51 .\n",
+              NULL)
+            .overlaps,
+        1);
+    assert_int_equal(
+        judge("1 10 5 m 10 11 .\n2 30 6 n 30 31 .\n1 10 5 m 32 33 .\n"
+              "2 30 6 n 50 51 .\n",
+              NULL)
+            .overlaps,
+        0);
 }
 
 TEST(test_oracle__excuses_what_is_excused_only)
 {
-    static const char both[] = "1 10 5 m 10 11\n2 30 6 m 30 31\n"
-                               "1 10 5 m 40 41\n2 30 6 m 50 51\n";
+    static const char both[] = "1 10 5 m 10 11 .\n2 30 6 m 30 31 .\n"
+                               "1 10 5 m 40 41 .\n2 30 6 m 50 51 .\n";
     struct excuse theirs = {"", 35, 60, 1, 0}, late = {"", 45, 60, 0, 0},
                   others = {"", 0, 60, 3, 0};
 
@@ -73,9 +87,10 @@ TEST(test_oracle__excuses_what_is_excused_only)
 
 TEST(test_oracle__sees_tokens_that_go_back_and_elements_that_are_lost)
 {
-    struct verdict v = judge("1 10 6 m 10 11\n2 30 6 m 30 31\n3 40 5 m 40 41\n"
-                             "4 50 7 m 50 51\n",
-                             NULL);
+    struct verdict v =
+        judge("1 10 6 m 10 11 .\n2 30 6 m 30 31 .\n3 40 5 m 40 41 .\n"
+              "4 50 7 m 50 51 .\n",
+              NULL);
 
     assert_int_equal(v.sections, 4);
     assert_int_equal(v.tokens_back, 2);

@@ -28,7 +28,9 @@ static struct simba__picture_mutex *find_mutex(struct simba__timeline *t,
         (struct simba__picture_mutex *)simba__hash_find(&t->names, name);
 
     if (mutex != NULL ||
-        !HAS_ROOM(t, t->mutexes, t->mutex_count, t->mutex_room)) {
+        !has_room(t,
+                  simba__array_reserve(&t->mutexes, &t->mutex_room,
+                                       t->mutex_count + 1, sizeof(void *)))) {
         return mutex;
     }
     mutex = simba__hash_new(&t->names, sizeof *mutex, name);
@@ -49,8 +51,9 @@ static size_t find_contender(struct simba__timeline *t,
     if (c != NULL) {
         return c->lane; /* until it has one: its number */
     }
-    if (!HAS_ROOM(t, mutex->contenders, mutex->contender_count,
-                  mutex->contender_room)) {
+    if (!has_room(t, simba__array_reserve(
+                         &mutex->contenders, &mutex->contender_room,
+                         mutex->contender_count + 1, sizeof(void *)))) {
         return SIZE_MAX;
     }
     c = simba__hash_new(&mutex->ids, sizeof *c, id);
