@@ -164,7 +164,7 @@ function label(m, lane) {
   const ids = [...lane.ids];
   const name = ids.length ? m.ids[ids[0]][0] : '';
   return ids.length > 1 ? `${ids.length} contenders` :
-    name.length > 20 ? name.slice(0, 9) + '…' + name.slice(-10) : name;
+    name.length > 18 ? name.slice(0, 8) + '…' + name.slice(-9) : name;
 }
 function drawMutex(svg, m) {
   const paths = new Paths();
