@@ -79,7 +79,7 @@ class lock:
         self._end(kind is not None)
 
     async def __aenter__(self) -> Locker:
-        lease = await asyncio.to_thread(self._open)
+        lease = await _made(self._open)
         found = in_thread(lease._acquire, ms(self._wait, -1))
         try:
             await _woken(found)
@@ -92,6 +92,18 @@ class lock:
 
     async def __aexit__(self, kind: Any, *rest: object) -> None:
         await asyncio.shield(asyncio.to_thread(self._end, kind is not None))
+
+
+async def _made(make: Callable[[], Any]) -> Any:
+    """A handle, made on another thread as that may wait for the store; it is
+    closed if nobody waits for it any more."""
+    making = asyncio.ensure_future(asyncio.to_thread(make))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(
+            lambda made: made.exception() or in_thread(made.result().close))
+        raise
 
 
 def _give_up(lease: Locker, found: in_thread) -> None:
@@ -198,7 +210,7 @@ async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
     def on_released(state: State) -> None:
         asyncio.run_coroutine_threadsafe(end(), loop).result()
 
-    service = await asyncio.to_thread(
+    service = await _made(
         lambda: Service(mutex, store=store, id=id, times=times,
                         on_acquired=on_acquired, on_released=on_released))
     try:

@@ -204,6 +204,21 @@ def test_asyncio(url, mutex):
     asyncio.run(main())
 
 
+def test_asyncio_leaves_nothing_open(url, mutex, until):
+    async def main():
+        for _ in range(3):  # cancelled while it opens its store
+            entering = asyncio.ensure_future(
+                simba.lock(mutex, store=url).__aenter__())
+            await asyncio.sleep(0)
+            entering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await entering
+        await asyncio.to_thread(until, lambda: not simba._handles._live)
+
+    until(lambda: not simba._handles._live)
+    asyncio.run(main())
+
+
 def test_a_forked_child_owns_nothing(url, mutex):
     with simba.lock(mutex, store=url) as lease:
         child = os.fork()
