@@ -13,15 +13,18 @@
 /* More often than anybody scrapes. */
 enum { BETWEEN_MS = 5000 };
 
+struct figure {
+    const char *name, *type, *help;
+    int64_t value;
+};
+
 /* Up to the quote behind the name of the mutex. */
 static void put_head(FILE *out,
                      const struct simba__metrics_file *file,
-                     const char *name,
-                     const char *type,
-                     const char *help)
+                     const struct figure *figure)
 {
-    (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", name, help,
-                  name, type, name);
+    (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", figure->name,
+                  figure->help, figure->name, figure->type, figure->name);
     for (const char *c = file->mutex; *c != '\0'; c++) {
         /* As Prometheus wants it; names of mutexes have no newlines. */
         (void)fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
@@ -31,10 +34,7 @@ static void put_head(FILE *out,
 static void put_runs(FILE *out, const struct simba__metrics_file *file)
 {
     const struct simba__run_metrics *runs = &file->runs;
-    const struct {
-        const char *name, *type, *help;
-        int64_t value;
-    } figures[] = {
+    const struct figure figures[] = {
         {"simba_runs_total", "counter", "Runs of the command that began.",
          (int64_t)atomic_load(&runs->started)},
         {"simba_run_failures_total", "counter",
@@ -52,13 +52,19 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
          atomic_load(&runs->ended_unix)}};
     int64_t waited_ms = atomic_load(&runs->waited_ms);
     const char *result = file->result;
+    static const struct figure waited = {
+        "simba_run_waited_seconds", "gauge",
+        "How long the mutex was waited for, the last time.", 0};
+    static const struct figure became = {
+        "simba_run_result", "gauge",
+        "What became of it: ok, failed, lost, not_acquired, cancelled, error.",
+        1};
 
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        put_head(out, file, figures[i].name, figures[i].type, figures[i].help);
+        put_head(out, file, &figures[i]);
         (void)fprintf(out, "\"} %" PRId64 "\n", figures[i].value);
     }
-    put_head(out, file, "simba_run_waited_seconds", "gauge",
-             "How long the mutex was waited for, the last time.");
+    put_head(out, file, &waited);
     (void)fprintf(out, "\"} %" PRId64 ".%03d\n", waited_ms / 1000,
                   (int)(waited_ms % 1000));
     /* Of a run among many: what its command said. */
@@ -66,9 +72,7 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
         result = atomic_load(&runs->exit_code) == 0 ? "ok" : "failed";
     }
     if (result != NULL) {
-        put_head(out, file, "simba_run_result", "gauge",
-                 "What became of it: ok, failed, lost, not_acquired, "
-                 "cancelled, error.");
+        put_head(out, file, &became);
         (void)fprintf(out, "\",result=\"%s\"} 1\n", result);
     }
 }

@@ -55,7 +55,7 @@ class Browser:
             self.base + path, data, {"Content-Type": "application/json"},
             method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=150) as reply:
                 return json.load(reply)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"]) from None

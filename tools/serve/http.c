@@ -31,6 +31,7 @@ enum {
     IDLE_MOST = 1000,
     REPLIES_MOST = 512, /* beyond them 503 */
     CONNECTIONS_MOST = 4000,
+    DESCRIPTORS = 8000, /* that the system shall allow */
     CONNECTION_BYTES = 16 << 10,
     SILENCE_S = 20,
     BACKLOG = 1024,
@@ -397,6 +398,7 @@ static void begin_reply(struct simba__ask *ask)
     }
 }
 
+// NOLINTNEXTLINE(readability-function-size): libmicrohttpd's parameters
 static enum MHD_Result on_request(void *user,
                                   struct MHD_Connection *connection,
                                   const char *path,
@@ -594,11 +596,9 @@ static void allow_descriptors(void)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur < 2 * CONNECTIONS_MOST) {
-        limit.rlim_cur = limit.rlim_max < 2 * CONNECTIONS_MOST
-                             ? limit.rlim_max
-                             : 2 * CONNECTIONS_MOST;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
+        limit.rlim_cur =
+            limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
