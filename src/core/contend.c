@@ -97,6 +97,7 @@ static void send(struct simba__contend *c,
     up->send.ttl_ms = c->config.lease.ttl_ms;
     up->send.transition_ms = c->config.lease.transition_ms;
     up->send.deadline_ms = c->timeout_at_ms;
+    up->send.slots = c->config.slots;
 }
 
 /* A new attempt, the first request of which is due at `at_ms`. */
@@ -112,6 +113,8 @@ static void begin(struct simba__contend *c, int64_t at_ms)
     c->is_gone = false;
     c->position = 0;
     c->token = 0;
+    c->slot = 0;
+    c->to[0] = '\0';
     c->last_claim_ms = -1;
     c->next_ms = at_ms;
 }
@@ -146,6 +149,9 @@ static void tell_store(struct simba__contend *c,
 
     assert(c->phase == SIMBA__RELEASING);
     send(c, c->parting, try_ms(left), up);
+    if (c->to[0] != '\0') {
+        up->send.to = c->to;
+    }
     if (c->is_doubtful && !PLANTED(NO_TOMBSTONE)) {
         up->send.tombstone_ms = simba__lease_length_ms(&c->config.lease);
     }
@@ -180,8 +186,9 @@ static void leave(struct simba__contend *c,
                   enum simba__cause cause,
                   struct simba__contend_update *up)
 {
-    bool is_by_choice =
-        cause == SIMBA__CAUSE_STOP || cause == SIMBA__CAUSE_MAX_HOLD;
+    bool is_by_choice = cause == SIMBA__CAUSE_STOP ||
+                        cause == SIMBA__CAUSE_MAX_HOLD ||
+                        cause == SIMBA__CAUSE_ASKED;
     int64_t budget_until = later(c->now_ms, c->config.lease.budget_ms);
     int64_t hard = simba__lease_hard_ms(&c->granted);
     int64_t hard_until = later(c->lease_from_ms, later_of(hard, 0));
@@ -199,7 +206,8 @@ static void leave(struct simba__contend *c,
     c->leave_until_ms =
         is_by_choice ? budget_until : later_of(budget_until, hard_until);
     c->keep_until_ms = 0;
-    if (cause == SIMBA__CAUSE_STOP && c->config.min_hold_ms > 0) {
+    if ((cause == SIMBA__CAUSE_STOP || cause == SIMBA__CAUSE_ASKED) &&
+        c->config.min_hold_ms > 0) {
         c->keep_until_ms = later(c->held_since_ms, c->config.min_hold_ms);
     }
     if (!is_by_choice) {
@@ -212,6 +220,7 @@ static void leave(struct simba__contend *c,
     up->tell |= SIMBA__TELL_RELEASED;
     up->cause = cause;
     up->token = c->token;
+    up->slot = c->slot;
     up->deadline_ms = c->leave_until_ms;
     if (PLANTED(RELEASE_FIRST)) {
         part(c, SIMBA_RELEASE, up);
@@ -294,6 +303,7 @@ static void own(struct simba__contend *c,
 
     up->tell |= c->is_backstop && !c->is_woken ? SIMBA__TELL_BACKSTOP : 0U;
     c->token = reply->token;
+    c->slot = reply->slot;
     c->is_woken = false;
     c->cap_ms = max_hold == 0 ? SIMBA__NEVER : later(c->now_ms, max_hold);
     c->phase = SIMBA__OWNER;
@@ -307,6 +317,7 @@ static void own(struct simba__contend *c,
     c->progress_ms = c->now_ms;
     up->tell |= SIMBA__TELL_ACQUIRED;
     up->token = reply->token;
+    up->slot = reply->slot;
 }
 
 static void renew(struct simba__contend *c, struct simba__contend_update *up)
@@ -318,6 +329,21 @@ static void renew(struct simba__contend *c, struct simba__contend_update *up)
     c->next_ms = SIMBA__NEVER;
     if (!is_stalled) { /* else the next sign of progress renews */
         send(c, SIMBA_RENEW, try_ms(use_until(c) - c->now_ms), up);
+    }
+}
+
+/* Another is to have it; "@": whoever is next. */
+static void hand_over(struct simba__contend *c,
+                      const char *to,
+                      struct simba__contend_update *up)
+{
+    size_t length = strcmp(to, "@") == 0 ? 0 : strlen(to);
+
+    assert(length <= SIMBA_ID_MAX);
+    if (c->phase == SIMBA__OWNER) {
+        memcpy(c->to, to, length);
+        c->to[length] = '\0';
+        leave(c, SIMBA__CAUSE_ASKED, up);
     }
 }
 
@@ -335,6 +361,9 @@ static void renewed(struct simba__contend *c,
         extend(c, reply->lease_ms);
         if (PLANTED(TELL_TWICE)) {
             up->tell |= SIMBA__TELL_ACQUIRED;
+        }
+        if (reply->asked[0] != '\0') {
+            hand_over(c, reply->asked, up);
         }
     } else {
         /* Ours, but under another token: a doubled acquire began a tenure that
@@ -645,6 +674,9 @@ static void dispatch(struct simba__contend *c,
         break;
     case SIMBA__PROGRESS:
         step_progress(c, event->progress_ms);
+        break;
+    case SIMBA__HAND_OVER:
+        hand_over(c, event->to == NULL ? "@" : event->to, up);
         break;
     case SIMBA__TIMER:
         break; /* what is due is done after every event */

@@ -37,6 +37,8 @@ struct simba__contend_config {
     int64_t progress_ms;      /* 0: off; else renew only this long after the
                                * user's last sign of progress */
     bool join;                /* take a position in the queue when refused */
+    uint32_t slots;           /* how many may own it beside and with us; 0: we
+                               * alone */
 };
 
 enum simba__contend_problem {
@@ -75,12 +77,14 @@ enum simba__contend_event_type {
     SIMBA__WAKE_UP,  /* the store thinks we should ask again */
     SIMBA__RETURNED, /* the user's on_released has returned */
     SIMBA__PROGRESS, /* the user says: I am getting on */
+    SIMBA__HAND_OVER /* the user says: let another have it, now */
 };
 
 struct simba__contend_event {
     enum simba__contend_event_type type;
     int64_t now_ms;      /* boot clock, rounded down */
     int64_t progress_ms; /* PROGRESS: when the sign was given; 0: now */
+    const char *to;      /* HAND_OVER: the successor's id; NULL: anybody */
     /* REPLIED: to the request with this number. */
     uint64_t seq;
     enum simba__outcome outcome;
@@ -93,6 +97,7 @@ enum simba__cause {
     SIMBA__CAUSE_GONE,     /* the store says: not yours */
     SIMBA__CAUSE_MAX_HOLD, /* the cap was reached */
     SIMBA__CAUSE_STALLED,  /* the user made no progress */
+    SIMBA__CAUSE_ASKED,    /* somebody asked us to hand over */
 };
 
 /* What to tell the user: update.tell is a set of these. */
@@ -113,6 +118,7 @@ struct simba__contend_update {
     unsigned tell;
     enum simba__cause cause; /* with TELL_RELEASED */
     uint64_t token;          /* with TELL_ACQUIRED, TELL_RELEASED */
+    uint32_t slot;           /* likewise */
     int64_t deadline_ms;     /* with TELL_RELEASED: when it overruns */
     int64_t clock_step_ms;   /* with TELL_CLOCK_JUMP: so far at least; below 0:
                               * back */
@@ -145,6 +151,7 @@ struct simba__contend {
 
     /* The tenure. */
     uint64_t token;
+    uint32_t slot;
     struct simba__lease granted; /* the config's, or less */
     int64_t lease_from_ms;       /* s: newest request answered yes was sent */
     int64_t owner_until_ms;      /* U or the cap; 0 while not owner */
@@ -158,9 +165,10 @@ struct simba__contend {
     bool is_gone;                    /* the store freed it already */
     bool is_calling;                 /* on_released has not returned */
     bool is_overrun;
-    int64_t leave_until_ms; /* on_released should be back by then */
-    int64_t keep_until_ms;  /* min_hold */
-    int64_t part_until_ms;  /* the store needs no telling any more */
+    int64_t leave_until_ms;    /* on_released should be back by then */
+    int64_t keep_until_ms;     /* min_hold */
+    int64_t part_until_ms;     /* the store needs no telling any more */
+    char to[SIMBA_ID_MAX + 1]; /* the successor we were asked for, or "" */
 
     /* Where the store's clock stands against ours: an interval, because the
      * answer was given somewhere between sending and hearing. */

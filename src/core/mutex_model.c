@@ -6,27 +6,24 @@
 
 #include <assert.h>
 
-static uint32_t lesser(uint32_t a, uint32_t b)
+bool simba__mutex_has_room(const struct simba__mutex_snapshot *s,
+                           uint32_t slots)
 {
-    return a < b ? a : b;
-}
-
-/* How many may own it: alone, both without slots and with one. */
-static uint32_t limit_of(uint32_t slots)
-{
-    return slots == 0 ? 1 : slots;
-}
-
-/* Does one more with this limit fit in? The least of all limits counts. */
-static bool has_room(const struct simba__mutex_snapshot *s, uint32_t slots)
-{
-    uint32_t limit = limit_of(slots);
+    uint32_t limit = simba__slots_limit(slots);
+    uint32_t others = limit;
 
     if (s->owners.count > 0) {
-        limit = lesser(limit, limit_of(s->owners.limit));
+        others = simba__slots_limit(s->owners.limit);
     }
     if (s->offered.count > 0) {
-        limit = lesser(limit, limit_of(s->offered.limit));
+        others =
+            simba__slots_least(others, simba__slots_limit(s->offered.limit));
+    }
+    if (PLANTED(LIMIT_IGNORED) && limit > 1 && others > 1) {
+        return true;
+    }
+    if (!PLANTED(LIMIT_MINE_ONLY)) {
+        limit = simba__slots_least(limit, others);
     }
     return s->owners.count + s->offered.count < limit;
 }
@@ -45,14 +42,24 @@ static uint64_t next_token(const struct simba__mutex_snapshot *s,
     return last + 1 > micros ? last + 1 : micros;
 }
 
-/* S10: what is free is offered to the first live waiter. The second is woken as
- * well: it is refused for as long as the offer runs, and so knows when to ask
- * again. */
+/* S10: what is free is offered to the first live waiter, or to the successor
+ * that the owner named. Who comes next is woken as well: it is refused for as
+ * long as the offer runs, and so knows when to ask again. One offer runs at a
+ * time: who takes it offers what is left on. */
 static void offer_next(const struct simba__mutex_snapshot *s,
                        struct simba__verdict *v)
 {
-    if (s->first.is_there && has_room(s, s->first.slots) &&
-        !PLANTED(NO_OFFER)) {
+    bool is_named = s->named.is_there &&
+                    s->named.position != s->first.position &&
+                    !PLANTED(SUCCESSOR_PASSED);
+
+    if (s->offered.count > 0 || PLANTED(NO_OFFER)) {
+        return;
+    }
+    if (is_named && simba__mutex_has_room(s, s->named.slots)) {
+        v->offer_to = SIMBA__OFFER_NAMED;
+        v->wake = s->first.is_there;
+    } else if (s->first.is_there && simba__mutex_has_room(s, s->first.slots)) {
         v->offer_to = SIMBA__OFFER_FIRST;
         v->wake = s->second.is_there;
     }
@@ -80,8 +87,9 @@ static void join(const struct simba__mutex_snapshot *s,
         v->position =
             s->last_position >= micros ? s->last_position + 1 : micros;
     }
-    v->is_head = s->me.is_connected && (!head->is_there || head->is_me ||
-                                        v->position < head->position);
+    v->is_head =
+        s->me.is_connected && (s->me.is_first || !head->is_there ||
+                               head->is_me || v->position < head->position);
 }
 
 static void grant(const struct simba__mutex_snapshot *s,
@@ -92,16 +100,50 @@ static void grant(const struct simba__mutex_snapshot *s,
 
     v->answer = SIMBA__GRANT;
     v->token = next_token(s, request->token_above);
-    v->slot = s->lowest_free_slot;
-    after.owners.limit = after.owners.count == 0
-                             ? request->slots
-                             : lesser(after.owners.limit, request->slots);
+    v->slot = PLANTED(SLOT_TWICE) ? s->owners.count : s->lowest_free_slot;
+    v->slots = request->slots;
+    after.owners.limit =
+        after.owners.count == 0
+            ? request->slots
+            : simba__slots_least(after.owners.limit, request->slots);
     after.owners.count++;
-    if (after.first.is_me) {
-        after.first = after.second;
-        after.second.is_there = false;
+    if (!PLANTED(GRANT_OFFERS_NONE)) {
+        offer_next(&after, v); /* where slots are left, each grant offers one */
     }
-    offer_next(&after, v); /* where slots are left, each grant offers one on */
+}
+
+/* When the first of those ends who are in the way. */
+static int64_t room_in_ms(const struct simba__mutex_snapshot *s)
+{
+    int64_t owned = s->owners.count > 0 ? s->owners.first_end_ms : INT64_MAX;
+    int64_t offered =
+        s->offered.count > 0 ? s->offered.first_end_ms : INT64_MAX;
+
+    return (owned < offered ? owned : offered) - s->now_ms;
+}
+
+/* My tenure goes on. S1: who has suffered others never ceases to; but it may
+ * let more in, and then these are offered it. */
+static void extend(const struct simba__mutex_snapshot *s,
+                   const simba_request *request,
+                   struct simba__verdict *v)
+{
+    struct simba__mutex_snapshot after = *s;
+    bool is_wider =
+        simba__slots_limit(request->slots) > simba__slots_limit(s->mine.slots);
+
+    v->answer = SIMBA__EXTEND;
+    v->token = s->mine.token;
+    v->slot = s->mine.slot;
+    v->slots = is_wider ? request->slots : s->mine.slots;
+    if (is_wider) {
+        after.owners.limit =
+            after.owners.count == 0
+                ? v->slots
+                : simba__slots_least(after.owners.limit, v->slots);
+        after.owners.count++;
+        offer_next(&after, v);
+    }
 }
 
 static void decide_acquire(const struct simba__mutex_snapshot *given,
@@ -109,31 +151,37 @@ static void decide_acquire(const struct simba__mutex_snapshot *given,
                            struct simba__verdict *v)
 {
     struct simba__mutex_snapshot s = *given;
+    bool may_pass;
 
     if (PLANTED(OFFER_FORGOTTEN)) {
         s.offered.count = 0;
         s.me.is_offered = false;
     }
+    may_pass = PLANTED(BARGING) || (PLANTED(SHARED_PASSES) &&
+                                    request->slots > 1 && s.owners.count > 0);
     if (s.me.is_entombed) {
         return; /* S8: undone before it came */
     }
     if (s.mine.is_there && s.mine.is_live && !s.mine.is_broken) {
-        v->answer = SIMBA__EXTEND; /* asked again: the lease runs from now */
-        v->token = s.mine.token;
-        v->slot = s.mine.slot;
+        extend(&s, request, v); /* asked again: the lease runs from now */
         return;
     }
     if (s.mine.is_there && s.mine.is_live) { /* broken: to its end */
         v->wait_ms = s.mine.end_ms - s.now_ms;
-    } else if (!has_room(&s, request->slots)) {
-        v->wait_ms = (s.owners.count > 0 ? s.owners.first_end_ms
-                                         : s.offered.first_end_ms) -
-                     s.now_ms;
-    } else if (s.me.is_offered || !s.first.is_there || s.first.is_me ||
-               PLANTED(BARGING)) {
+        if (s.mine.slots > 1) {
+            return; /* it could not take what would be offered to it */
+        }
+    } else if (!simba__mutex_has_room(&s, request->slots)) {
+        v->wait_ms = room_in_ms(&s);
+        /* S10: who stands before me may fit where I do not. */
+        if (!s.me.is_first) {
+            offer_next(&s, v);
+        }
+    } else if (s.me.is_offered || s.me.is_first || !s.first.is_there ||
+               may_pass) {
         grant(&s, request, v);
         return;
-    } else { /* S11: it is free, but somebody stands before me */
+    } else { /* S11: there is room, but somebody stands before me */
         offer_next(&s, v);
         v->wait_ms = SIMBA__OFFER_MS;
     }
@@ -156,17 +204,23 @@ struct simba__verdict simba__mutex_decide(
     case SIMBA_RENEW: /* S5: extends this very tenure; never creates, steals */
         if (s->mine.is_there && (s->mine.is_live || PLANTED(RENEW_CREATES)) &&
             (!s->mine.is_broken || PLANTED(BREAK_RENEWS))) {
-            v.answer = SIMBA__EXTEND;
-            v.token = s->mine.token;
-            v.slot = s->mine.slot;
+            extend(s, request, &v);
         }
         break;
     case SIMBA_RELEASE:
     case SIMBA_LEAVE:
         v.evict = true;
-        if (s->mine.is_there || s->me.is_offered) {
+        /* Who leaves the queue of a shared mutex may have been in the way of
+         * those behind it. */
+        if (s->mine.is_there || s->me.is_offered ||
+            (s->me.is_queued && s->owners.limit > 1)) {
             offer_next(s, &v);
         }
+        break;
+    case SIMBA_HAND_OVER:
+        v.is_asked =
+            s->mine.is_live && !s->mine.is_broken &&
+            (request->to == NULL ? s->first.is_there : s->named.is_there);
         break;
     case SIMBA_BREAK:
         v.is_broken = s->mine.is_live;

@@ -10,6 +10,7 @@
 
 void simba__mutex_fini(struct simba__mutex_record *record)
 {
+    free(record->others);
     free(record->queue);
     free(record->tombstones);
     memset(record, 0, sizeof *record);
@@ -20,7 +21,9 @@ void simba__mutex_clear(struct simba__mutex_record *record)
     struct simba__mutex_record kept = *record;
 
     *record =
-        (struct simba__mutex_record){.queue = kept.queue,
+        (struct simba__mutex_record){.others = kept.others,
+                                     .other_room = kept.other_room,
+                                     .queue = kept.queue,
                                      .queue_room = kept.queue_room,
                                      .tombstones = kept.tombstones,
                                      .tombstone_room = kept.tombstone_room};
@@ -35,24 +38,130 @@ bool simba__mutex_is_same_offer(const struct simba__mutex_record *a,
              simba__attempt_equal(a->offered.attempt, b->offered.attempt)));
 }
 
+/* --- tenures ------------------------------------------------------------- */
+
+struct simba__tenure *simba__mutex_tenure(
+    const struct simba__mutex_record *record,
+    size_t i)
+{
+    struct simba__mutex_record *r = (struct simba__mutex_record *)record;
+
+    if (i == 0) {
+        return r->owner.id[0] == '\0' ? NULL : &r->first;
+    }
+    return i <= r->other_count ? &r->others[i - 1] : NULL;
+}
+
+struct simba__tenure *simba__mutex_find_tenure(
+    const struct simba__mutex_record *record,
+    simba_attempt attempt)
+{
+    struct simba__tenure *tenure;
+
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        if (simba__attempt_equal(tenure->attempt, attempt)) {
+            return tenure;
+        }
+    }
+    return NULL;
+}
+
+/* The next one moves up. */
+static void remove_tenure(struct simba__mutex_record *record,
+                          struct simba__tenure *tenure)
+{
+    struct simba__tenure *others = record->others;
+    size_t i = tenure == &record->first ? 0 : (size_t)(tenure - others);
+
+    assert(tenure == &record->first || i < record->other_count);
+    if (record->other_count == 0) {
+        memset(tenure, 0, sizeof *tenure);
+        return;
+    }
+    if (tenure == &record->first) {
+        record->first = others[0];
+    }
+    record->other_count--;
+    memmove(&others[i], &others[i + 1],
+            (record->other_count - i) * sizeof *others);
+}
+
+/* Of several tenures those go whose leases are over. One alone stays: what it
+ * was is told. */
+static void forget_ended(struct simba__mutex_record *record, int64_t now_ms)
+{
+    size_t i = 0;
+
+    while (record->other_count > 0 && i <= record->other_count) {
+        struct simba__tenure *tenure = simba__mutex_tenure(record, i);
+
+        if (simba__tenure_is_live(tenure, now_ms)) {
+            i++;
+        } else {
+            remove_tenure(record, tenure);
+        }
+    }
+}
+
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms)
 {
-    return record->owner.id[0] != '\0' &&
-           record->owner.transition_at_ms >= now_ms;
+    struct simba__tenure *tenure;
+
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        if (simba__tenure_is_live(tenure, now_ms)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+simba_owner simba__mutex_shown(const struct simba__mutex_record *record,
+                               int64_t now_ms)
+{
+    simba_owner shown = record->owner;
+
+    for (size_t i = 0; i < record->other_count; i++) {
+        const simba_owner *owner = &record->others[i].owner;
+
+        if (owner->transition_at_ms < now_ms) {
+            continue;
+        }
+        memcpy(shown.id, SIMBA__CROWD_ID, sizeof SIMBA__CROWD_ID);
+        if ((owner->transition_at_ms > shown.transition_at_ms) !=
+            PLANTED(CROWD_ENDS_FIRST)) {
+            shown.ttl_at_ms = owner->ttl_at_ms;
+            shown.transition_at_ms = owner->transition_at_ms;
+        }
+    }
+    return shown;
 }
 
 void simba__mutex_read(const struct simba__mutex_record *record,
                        int64_t now_ms,
                        simba_reply *reply)
 {
+    simba_reply answer = SIMBA_REPLY_INIT;
+    const struct simba__tenure *tenure;
+
+    answer.ended = record->tenure_token;
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        if (!simba__tenure_is_live(tenure, now_ms)) {
+            continue;
+        }
+        if (answer.owned++ == 0) {
+            answer.owner = tenure->owner;
+            answer.ended = record->former_token;
+            answer.slots = tenure->owner.slots;
+        }
+        answer.slots = simba__slots_least(answer.slots, tenure->owner.slots);
+    }
     reply->store_ms = now_ms;
-    if (simba__mutex_is_held(record, now_ms)) {
-        reply->owner = record->owner;
-        reply->ended = record->former_token;
-    } else {
-        reply->owner = simba_owner_none();
-        reply->ended = record->tenure_token;
+    reply->owner = answer.owner;
+    reply->ended = answer.ended;
+    if (reply->size >= offsetof(simba_reply, session_ms)) {
+        reply->slots = answer.slots;
+        reply->owned = answer.owned;
     }
 }
 
@@ -202,7 +311,8 @@ bool simba__mutex_next_waiter(struct simba__waiter_walk *walk,
             *told = (simba_waiter){.position = waiter->position,
                                    .joined_at_ms =
                                        (int64_t)(waiter->position / 1000),
-                                   .is_offered = is_offered};
+                                   .is_offered = is_offered,
+                                   .slots = waiter->slots};
             memcpy(told->id, waiter->id, sizeof told->id);
         }
         return true;
@@ -220,21 +330,26 @@ struct view {
     const struct simba__mutex_request *given;
     struct simba__mutex_snapshot snapshot;
     struct simba__verdict verdict;
-    size_t me, first, second; /* in the queue */
+    struct simba__tenure *mine;
+    size_t first, second, named; /* in the queue */
 };
 
-/* The next from `i` on who waits and lives; who leaves is not meant. Who has
+/* The next from `i` on who waits and lives; NULL: whoever it is, else with this
+ * id. If I am the first, that is noted, and the one behind me is. Who has
  * lapsed is removed. One whose connection is gone is passed over, not removed:
  * it may be reconnecting, and its position is its own until its waiter lease
  * lapses. */
-static size_t find_candidate(const struct view *view,
+static size_t find_candidate(struct view *view,
                              size_t i,
+                             const char *id,
                              struct simba__candidate *found)
 {
     struct simba__mutex_record *record = view->record;
     const struct simba__mutex_host *host = view->host;
-    const struct simba__mutex_snapshot *s = &view->snapshot;
+    struct simba__mutex_snapshot *s = &view->snapshot;
     const simba_request *request = view->given->request;
+    bool may_be_dead = PLANTED(DEAD_OFFERED) ||
+                       (id != NULL && PLANTED(SUCCESSOR_DEAD_WAITED_FOR));
 
     while (i < record->queue_count) {
         const struct simba__waiter *waiter = &record->queue[i];
@@ -246,12 +361,21 @@ static size_t find_candidate(const struct view *view,
         if (waiter->lapses_ms < s->now_ms) {
             remove_from_queue(record, i);
         } else if ((is_me && request->kind != SIMBA_ACQUIRE) ||
-                   !(is_here || PLANTED(DEAD_OFFERED) ||
+                   (id != NULL && strcmp(waiter->id, id) != 0) ||
+                   !(is_here || may_be_dead ||
                      host->is_connected(host->self, waiter->connection))) {
             i++;
+        } else if (is_me && found == &s->first) {
+            s->me.is_first = true;
+            if (request->slots <= 1) {
+                break; /* those behind me are not needed */
+            }
+            i++;
         } else {
-            *found = (struct simba__candidate){
-                .is_there = true, .is_me = is_me, .position = waiter->position};
+            *found = (struct simba__candidate){.is_there = true,
+                                               .is_me = is_me,
+                                               .position = waiter->position,
+                                               .slots = waiter->slots};
             break;
         }
     }
@@ -264,7 +388,7 @@ static bool is_leaving(const simba_request *request)
 }
 
 /* S5: a tenure is known by its attempt, never by the id alone. */
-static bool is_my_tenure(const struct simba__mutex_record *record,
+static bool is_my_tenure(const struct simba__tenure *tenure,
                          const simba_request *request)
 {
     bool is_by_id =
@@ -272,14 +396,57 @@ static bool is_my_tenure(const struct simba__mutex_record *record,
         (PLANTED(RENEW_BY_ID) && request->kind == SIMBA_RENEW) ||
         (PLANTED(RELEASE_BY_ID) && is_leaving(request));
 
-    if (record->owner.id[0] == '\0') {
-        return false;
+    if (request->kind == SIMBA_BREAK || request->kind == SIMBA_HAND_OVER) {
+        return tenure->owner.token == request->token;
     }
-    if (request->kind == SIMBA_BREAK) {
-        return record->owner.token == request->token;
+    return simba__attempt_equal(tenure->attempt, request->attempt) ||
+           (is_by_id && strcmp(tenure->owner.id, request->id) == 0);
+}
+
+/* My tenure, and the crowd of all others. */
+static void look_at_tenures(struct view *view)
+{
+    const struct simba__mutex_record *record = view->record;
+    struct simba__mutex_snapshot *s = &view->snapshot;
+    struct simba__crowd *owners = &s->owners;
+    struct simba__tenure *tenure;
+    uint32_t taken;
+
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        const simba_owner *owner = &tenure->owner;
+        bool is_live = simba__tenure_is_live(tenure, s->now_ms);
+
+        if (view->mine == NULL && is_my_tenure(tenure, view->given->request)) {
+            view->mine = tenure;
+            s->mine.is_there = true;
+            s->mine.is_live = is_live;
+            s->mine.is_broken = owner->is_broken;
+            s->mine.end_ms = owner->transition_at_ms;
+            s->mine.token = owner->token;
+            s->mine.slot = owner->slot;
+            s->mine.slots = owner->slots;
+        } else if (is_live) {
+            if (owners->count++ == 0) {
+                owners->limit = owner->slots;
+                owners->first_end_ms = owner->transition_at_ms;
+            }
+            owners->limit = simba__slots_least(owners->limit, owner->slots);
+            if (owner->transition_at_ms < owners->first_end_ms) {
+                owners->first_end_ms = owner->transition_at_ms;
+            }
+        }
     }
-    return simba__attempt_equal(record->attempt, request->attempt) ||
-           (is_by_id && strcmp(record->owner.id, request->id) == 0);
+    if (owners->count == 0) {
+        return;
+    }
+    do { /* in the order of tokens slots mostly rise: one walk or two */
+        taken = s->lowest_free_slot;
+        for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL;
+             i++) {
+            s->lowest_free_slot += tenure->owner.slot == s->lowest_free_slot &&
+                                   simba__tenure_is_live(tenure, s->now_ms);
+        }
+    } while (taken != s->lowest_free_slot);
 }
 
 static void look(struct view *view)
@@ -289,54 +456,54 @@ static void look(struct view *view)
     const struct simba__mutex_request *given = view->given;
     const simba_request *request = given->request;
     struct simba__mutex_snapshot *s = &view->snapshot;
-    bool is_held = simba__mutex_is_held(record, given->now_ms);
-    struct simba__crowd one = {.count = 1};
+    const struct simba__waiter *me;
+    bool is_wider;
 
     s->now_ms = given->now_ms;
     s->last_token = record->last_token;
     s->last_position = record->last_position;
-    s->mine.is_there = is_my_tenure(record, request);
-    if (s->mine.is_there) {
-        s->mine.is_live = is_held;
-        s->mine.is_broken = record->owner.is_broken;
-        s->mine.end_ms = record->owner.transition_at_ms;
-        s->mine.token = record->owner.token;
-    } else if (is_held) {
-        one.first_end_ms = one.last_end_ms = record->owner.transition_at_ms;
-        s->owners = one;
-    }
-    if (request->kind == SIMBA_RENEW) {
+    look_at_tenures(view);
+    is_wider = s->mine.is_live && simba__slots_limit(request->slots) >
+                                      simba__slots_limit(s->mine.slots);
+    if (request->kind == SIMBA_RENEW && !is_wider) {
         return; /* the queue is of no interest, nor need it be loaded */
     }
     if (record->is_offered) {
         s->me.is_offered =
             simba__attempt_equal(record->offered.attempt, request->attempt);
         if (!s->me.is_offered) {
-            one.first_end_ms = one.last_end_ms = record->offered_until_ms;
-            s->offered = one;
+            s->offered =
+                (struct simba__crowd){.count = 1,
+                                      .limit = record->offered.slots,
+                                      .first_end_ms = record->offered_until_ms};
         }
+    }
+    me = simba__mutex_find_waiter(record, request->attempt);
+    s->me.is_queued = me != NULL;
+    if (me != NULL) {
+        s->me.position = me->position;
     }
     if (request->kind == SIMBA_ACQUIRE) {
         s->me.is_entombed =
             find_tombstone(record, request->attempt, given->now_ms) != NULL;
-        if (s->me.is_entombed || (s->mine.is_live && !s->mine.is_broken)) {
+        if (s->me.is_entombed ||
+            (s->mine.is_live && !s->mine.is_broken && !is_wider)) {
             return;
         }
         s->me.is_connected = host->is_connected(host->self, given->connection);
-    } else if (!s->mine.is_there && !s->me.is_offered) {
+    } else if (!s->mine.is_there && !s->me.is_offered &&
+               !(s->me.is_queued && s->owners.limit > 1)) {
         return; /* nothing can become free */
     }
-    view->first = find_candidate(view, 0, &s->first);
+    view->first = find_candidate(view, 0, NULL, &s->first);
+    if (s->first.is_there && simba__mutex_has_room(s, s->first.slots)) {
+        view->second = find_candidate(view, view->first + 1, NULL, &s->second);
+    }
+    if (request->to != NULL) {
+        view->named = find_candidate(view, 0, request->to, &s->named);
+    }
     if (PLANTED(QUEUE_REVERSED) && s->first.is_there) {
         view->first = record->queue_count - 1;
-    }
-    if (s->first.is_there && s->owners.count + s->offered.count == 0) {
-        view->second = find_candidate(view, view->first + 1, &s->second);
-    }
-    view->me = find_in_queue(record, request->attempt);
-    s->me.is_queued = view->me < record->queue_count;
-    if (s->me.is_queued) {
-        s->me.position = record->queue[view->me].position;
     }
 }
 
@@ -360,6 +527,7 @@ static void join(struct simba__mutex_record *record,
         .position = position,
         .connection = given->connection,
         .lapses_ms = given->now_ms + given->request->waiter_ms,
+        .slots = given->request->slots,
     };
 
     copy_id(me.id, given->request->id);
@@ -370,7 +538,56 @@ static void join(struct simba__mutex_record *record,
     }
 }
 
-static void carry_out(const struct view *view)
+/* Room for one more beside those whose leases run; false: no memory. */
+static bool reserve_tenure(const struct view *view)
+{
+    struct simba__mutex_record *record = view->record;
+
+    return view->snapshot.owners.count == 0 ||
+           simba__array_reserve(&record->others, &record->other_room,
+                                record->other_count + 1,
+                                sizeof *record->others);
+}
+
+/* A new tenure, beside those whose leases run. */
+static struct simba__tenure *begin_tenure(const struct view *view)
+{
+    struct simba__mutex_record *record = view->record;
+    const simba_request *request = view->given->request;
+    const struct simba__verdict *verdict = &view->verdict;
+    struct simba__tenure *tenure = &record->first;
+
+    if (view->snapshot.owners.count > 0) {
+        assert(record->other_count < record->other_room);
+        tenure = &record->others[record->other_count++];
+    }
+    memset(tenure, 0, sizeof *tenure);
+    tenure->attempt = request->attempt;
+    copy_id(tenure->owner.id, request->id);
+    tenure->owner.token = verdict->token;
+    tenure->owner.slot = verdict->slot;
+    tenure->owner.acquired_at_ms = view->given->now_ms;
+    record->last_token = verdict->token;
+    record->former_token = record->tenure_token;
+    record->tenure_token = verdict->token;
+    return tenure;
+}
+
+/* Mark it, and wake its owner, which learns of it by a renewal. */
+static void ask_to_hand_over(const struct view *view)
+{
+    struct simba__tenure *mine = view->mine;
+    const char *to = view->given->request->to;
+    struct simba__waiter owner = {.attempt = mine->attempt,
+                                  .connection = mine->connection};
+
+    mine->owner.is_asked = true;
+    copy_id(mine->asked, to == NULL ? "@" : to);
+    copy_id(owner.id, mine->owner.id);
+    view->host->wake(view->host->self, &owner);
+}
+
+static void carry_out(struct view *view)
 {
     struct simba__mutex_record *record = view->record;
     const struct simba__mutex_host *host = view->host;
@@ -378,53 +595,91 @@ static void carry_out(const struct view *view)
     const struct simba__verdict *verdict = &view->verdict;
     const simba_request *request = given->request;
     bool is_granted = verdict->answer == SIMBA__GRANT;
-    struct simba__waiter first;
+    bool is_offer = verdict->offer_to != SIMBA__OFFER_NOBODY;
+    bool is_named = verdict->offer_to == SIMBA__OFFER_NAMED;
+    size_t next = is_named ? view->first : view->second;
+    struct simba__waiter offered;
 
-    if (verdict->offer_to == SIMBA__OFFER_FIRST) {
-        assert(view->first < record->queue_count);
-        first = record->queue[view->first];
-        host->wake(host->self, &first);
+    if (is_offer) {
+        size_t i = is_named ? view->named : view->first;
+
+        assert(i < record->queue_count);
+        offered = record->queue[i];
+        host->wake(host->self, &offered);
     }
     if (verdict->wake) {
-        assert(view->second < record->queue_count);
-        host->wake(host->self, &record->queue[view->second]);
+        assert(next < record->queue_count);
+        host->wake(host->self, &record->queue[next]);
     }
     if (is_granted || verdict->evict) {
         remove_from_queue(record, find_in_queue(record, request->attempt));
     }
-    if (is_granted || (verdict->evict && view->snapshot.me.is_offered)) {
+    if ((is_granted || verdict->evict) && view->snapshot.me.is_offered) {
         record->is_offered = false;
     }
     if (is_granted) {
-        record->attempt = request->attempt;
-        record->last_token = verdict->token;
-        record->former_token = record->tenure_token;
-        record->tenure_token = verdict->token;
-        record->owner.is_broken = false;
-        copy_id(record->owner.id, request->id);
-        record->owner.token = verdict->token;
-        record->owner.acquired_at_ms = given->now_ms;
+        view->mine = begin_tenure(view);
     }
     if (is_granted ||
         (verdict->answer == SIMBA__EXTEND &&
          !(PLANTED(REPEAT_NO_EXTEND) && request->kind == SIMBA_ACQUIRE))) {
-        record->owner.ttl_at_ms = given->now_ms + request->ttl_ms;
-        record->owner.transition_at_ms =
-            record->owner.ttl_at_ms + request->transition_ms;
+        simba_owner *owner = &view->mine->owner;
+
+        view->mine->connection = given->connection;
+        owner->slots = verdict->slots;
+        owner->ttl_at_ms = given->now_ms + request->ttl_ms;
+        owner->transition_at_ms = owner->ttl_at_ms + request->transition_ms;
     }
-    record->owner.is_broken |= verdict->is_broken;
-    if (verdict->evict && view->snapshot.mine.is_there) {
-        memset(&record->owner, 0, sizeof record->owner);
-        memset(&record->attempt, 0, sizeof record->attempt);
+    if (verdict->is_broken) {
+        view->mine->owner.is_broken = true;
     }
-    if (verdict->offer_to == SIMBA__OFFER_FIRST) {
-        remove_from_queue(record, find_in_queue(record, first.attempt));
+    if (verdict->is_asked) {
+        ask_to_hand_over(view);
+    }
+    if (verdict->evict && view->mine != NULL) {
+        remove_tenure(record, view->mine);
+    }
+    if (is_offer) {
+        remove_from_queue(record, find_in_queue(record, offered.attempt));
         record->is_offered = true;
-        record->offered = first;
+        record->offered = offered;
         record->offered_until_ms = given->now_ms + SIMBA__OFFER_MS;
     }
     if (verdict->join) {
         join(record, given, verdict->position);
+    }
+}
+
+/* The answer, but for who owns it then. */
+static void tell(const struct view *view, simba_reply *answer)
+{
+    const struct simba__verdict *verdict = &view->verdict;
+    const simba_request *request = view->given->request;
+    const struct simba__waiter *queue = view->record->queue;
+    bool is_to_first = verdict->offer_to == SIMBA__OFFER_FIRST ||
+                       (verdict->is_asked && request->to == NULL);
+    bool is_to_named = verdict->offer_to == SIMBA__OFFER_NAMED ||
+                       (verdict->is_asked && request->to != NULL);
+
+    answer->mine =
+        verdict->answer != SIMBA__REFUSE || verdict->is_broken ||
+        (request->kind == SIMBA_HAND_OVER && view->snapshot.mine.is_live);
+    answer->token = verdict->token;
+    answer->slot = verdict->slot;
+    answer->is_queued = verdict->join;
+    answer->is_head = verdict->is_head;
+    answer->position = verdict->position;
+    answer->wait_ms = verdict->wait_ms;
+    if (request->kind == SIMBA_RENEW && verdict->answer == SIMBA__EXTEND &&
+        !PLANTED(ASKED_FORGOTTEN)) {
+        copy_id(answer->asked, view->mine->asked);
+    }
+    if (is_leaving(request) || request->kind == SIMBA_HAND_OVER) {
+        if (is_to_first) {
+            copy_id(answer->to, queue[view->first].id);
+        } else if (is_to_named) {
+            copy_id(answer->to, queue[view->named].id);
+        }
     }
 }
 
@@ -439,26 +694,23 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     simba_reply answer = SIMBA_REPLY_INIT;
 
     assert(reply->size >= SIMBA_REPLY_SIZE_LEAST);
+    forget_ended(record, given->now_ms);
     if (!requeue_missing(record, given->now_ms) ||
         (is_leaving(request) && request->tombstone_ms != 0 &&
          !entomb(record, given))) {
         return false;
     }
-    if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK) {
+    if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK ||
+        request->kind == SIMBA_HAND_OVER) {
         look(&view);
         view.verdict = simba__mutex_decide(&view.snapshot, request);
-        if (verdict->join && !reserve_queue(record)) {
+        if ((verdict->join && !reserve_queue(record)) ||
+            (verdict->answer == SIMBA__GRANT && !reserve_tenure(&view))) {
             return false; /* and nothing has come of it */
         }
+        tell(&view, &answer);
         carry_out(&view);
     }
-    answer.mine = verdict->answer != SIMBA__REFUSE || verdict->is_broken;
-    answer.token = verdict->token;
-    answer.slot = verdict->slot;
-    answer.is_queued = verdict->join;
-    answer.is_head = verdict->is_head;
-    answer.position = verdict->position;
-    answer.wait_ms = verdict->wait_ms;
     simba__mutex_read(record, given->now_ms, &answer);
     simba_reply_copy(reply, &answer);
     return true;

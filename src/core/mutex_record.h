@@ -16,7 +16,15 @@ struct simba__waiter {
     uint64_t position;   /* smaller is earlier */
     uint64_t connection; /* through which it last asked */
     int64_t lapses_ms;   /* end of its waiter lease */
+    uint32_t slots;
     char id[SIMBA_ID_MAX + 1];
+};
+
+struct simba__tenure {
+    simba_owner owner;
+    simba_attempt attempt;
+    uint64_t connection;          /* through which its owner last asked */
+    char asked[SIMBA_ID_MAX + 1]; /* to hand over to this id; "@": to anybody */
 };
 
 struct simba__tombstone {
@@ -26,8 +34,18 @@ struct simba__tombstone {
 
 /** Zeroed, it is a mutex that nobody has ever asked for. */
 struct simba__mutex_record {
-    simba_owner owner;
-    simba_attempt attempt; /* of the owner's tenure */
+    /* The tenure that began first of those that last; or the last one. */
+    union {
+        struct simba__tenure first;
+        struct {
+            simba_owner owner;
+            simba_attempt attempt;
+        };
+    };
+    /* Who owns it beside that one, in the order of their tokens. */
+    struct simba__tenure *others;
+    size_t other_count, other_room;
+
     uint64_t last_token;   /* none granted is greater */
     uint64_t tenure_token; /* of the present or last tenure */
     uint64_t former_token; /* of the one before that; 0: not known */
@@ -48,7 +66,7 @@ struct simba__mutex_host {
     void *self;
     /* S11: is this waiter's connection still there? */
     bool (*is_connected)(void *self, uint64_t connection);
-    /* Wake this waiter. */
+    /* Wake this waiter; or an owner that is asked to hand over. */
     void (*wake)(void *self, const struct simba__waiter *waiter);
 };
 
@@ -75,7 +93,25 @@ const struct simba__waiter *simba__mutex_find_waiter(
 bool simba__mutex_is_same_offer(const struct simba__mutex_record *a,
                                 const struct simba__mutex_record *b);
 
-/** Is a lease running? A lease is free after its last millisecond. */
+/** Its tenures, from 0 on, the oldest first; NULL behind the last. */
+struct simba__tenure *simba__mutex_tenure(
+    const struct simba__mutex_record *record,
+    size_t i);
+
+/** The tenure of this attempt, or NULL. */
+struct simba__tenure *simba__mutex_find_tenure(
+    const struct simba__mutex_record *record,
+    simba_attempt attempt);
+
+/** Does its lease run? It is over after its last millisecond. */
+static inline bool simba__tenure_is_live(const struct simba__tenure *tenure,
+                                         int64_t now_ms)
+{
+    return tenure->owner.id[0] != '\0' &&
+           tenure->owner.transition_at_ms >= now_ms;
+}
+
+/** Is any lease running? */
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms);
 
@@ -85,8 +121,15 @@ void simba__mutex_read(const struct simba__mutex_record *record,
                        simba_reply *reply);
 
 /**
- * Carry out an acquire, renewal, release, leave or break; what else is asked
- * for only reads.
+ * All its owners as one, for those who know of one only: the id "slots@", and
+ * times that end when the last of them ends. Of one owner alone that one.
+ */
+simba_owner simba__mutex_shown(const struct simba__mutex_record *record,
+                               int64_t now_ms);
+
+/**
+ * Carry out an acquire, renewal, release, leave, break or asking for a
+ * hand-over; what else is asked for only reads.
  *
  * @param[out] reply  may be the request's own
  * @return false when memory ran out: the record is as it was

@@ -18,6 +18,10 @@
     X(NO_MARGIN, S1, "no allowance for clock rates")                           \
     X(REPEAT_NO_EXTEND, S1, "a repeated acquire keeps the old lease")          \
     X(GRANT_STRETCHED, S1, "a shorter lease taken for the one asked for")      \
+    X(LIMIT_IGNORED, S1, "slots without a limit")                              \
+    X(LIMIT_MINE_ONLY, S1, "one's own limit, not the least of all")            \
+    X(CROWD_ENDS_FIRST, S1, "several owners shown to end with the first")      \
+    X(SLOT_TWICE, S1, "one slot told to two owners")                           \
     X(TOKEN_COUNTS, S4, "a token that is forgotten with the data")             \
     X(TOKEN_STUCK, S4, "a token kept over the end of a tenure")                \
     X(RELEASE_BY_ID, S5, "release compares the id only")                       \
@@ -36,9 +40,14 @@
     X(WAKE_DROPPED, S10, "a wake-up lost while asking")                        \
     X(DEAD_OFFERED, S10, "the dead are offered it")                            \
     X(NO_OFFER, S10, "a release that offers nothing")                          \
+    X(GRANT_OFFERS_NONE, S10, "a slot that is left is offered to nobody")      \
+    X(SUCCESSOR_DEAD_WAITED_FOR, S10, "a dead successor is offered it")        \
+    X(ASKED_FORGOTTEN, S10, "who is asked to hand over is not told")           \
     X(BARGING, S11, "newcomers pass the queue")                                \
     X(QUEUE_REVERSED, S11, "last come, first served")                          \
     X(OFFER_FORGOTTEN, S11, "the offer is not honoured")                       \
+    X(SHARED_PASSES, S11, "those who share pass who wants to be alone")        \
+    X(SUCCESSOR_PASSED, S11, "the named successor is not the next")            \
     X(NO_RETRY, PROGRESS, "one failure ends the asking")
 
 #define SIMBA__PLANT_ENUM(fault, rule, text) SIMBA__PLANT_##fault,

@@ -1,6 +1,6 @@
-/* The rules of one mutex, on snapshots: crowds of several owners, which no
- * store has yet, and a token above a given one. What today's stores show of the
- * rules is in test_mutex_record*.c. */
+/* The rules of one mutex, on snapshots: crowds of several owners, successors,
+ * and a token above a given one. What one owner at a time shows of the rules is
+ * in test_mutex_record*.c. */
 #include "core/mutex_model.h"
 
 #include <stddef.h>
@@ -95,27 +95,110 @@ MODEL_TEST(offers_take_slots)
     decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
     s.offered = crowd(1, 2);
+    s.offered.first_end_ms = NOW + 40;
     decide(SIMBA_ACQUIRE, 3);
-    expect_refused(70);
+    expect_refused(40); /* the first of them all to end */
     s.owners = crowd(0, 0);
     s.offered = crowd(1, 0);
     decide(SIMBA_ACQUIRE, 3);
     expect_refused(70);
 }
 
+MODEL_TEST(leaving_the_queue_may_let_those_behind_in)
+{
+    s.owners = crowd(1, 4);
+    s.me.is_queued = true;
+    s.first = waiter(6, 4);
+    decide(SIMBA_LEAVE, 0);
+    assert_true(v.evict && v.offer_to);
+    s.owners = crowd(1, 0);
+    decide(SIMBA_LEAVE, 0);
+    assert_true(v.evict && !v.offer_to);
+}
+
+MODEL_TEST(refusal_offers_to_who_stands_before_and_fits)
+{
+    s.owners = crowd(1, UINT32_MAX);
+    s.first = waiter(5, UINT32_MAX);
+    decide(SIMBA_ACQUIRE, 0);
+    expect_refused(70);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_FIRST);
+}
+
+MODEL_TEST(renewal_may_let_more_in_but_never_fewer)
+{
+    s.mine.is_there = s.mine.is_live = true;
+    s.first = waiter(5, 4);
+    decide(SIMBA_RENEW, 4);
+    assert_int_equal(v.answer, SIMBA__EXTEND);
+    assert_int_equal(v.slots, 4);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_FIRST);
+    s.mine.slots = 4;
+    decide(SIMBA_RENEW, 2);
+    assert_int_equal(v.answer, SIMBA__EXTEND);
+    assert_int_equal(v.slots, 4);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_NOBODY);
+}
+
+MODEL_TEST(named_successor_is_offered_it_if_it_fits)
+{
+    s.mine.is_there = s.mine.is_live = true;
+    s.first = waiter(5, 0);
+    s.second = waiter(6, 0);
+    s.named = waiter(7, 0);
+    decide(SIMBA_RELEASE, 0);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_NAMED);
+    assert_true(v.wake);
+    s.named = s.first;
+    decide(SIMBA_RELEASE, 0);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_FIRST);
+    s.owners = crowd(1, 4);
+    s.first = waiter(5, 4);
+    s.named = waiter(7, 0);
+    decide(SIMBA_RELEASE, 0);
+    assert_int_equal(v.offer_to, SIMBA__OFFER_FIRST);
+}
+
+MODEL_TEST(only_a_live_owner_with_a_waiter_is_asked_to_hand_over)
+{
+    simba_request request = {.kind = SIMBA_HAND_OVER, .to = "bob"};
+
+    s.mine.is_there = s.mine.is_live = true;
+    decide(SIMBA_HAND_OVER, 0);
+    assert_false(v.is_asked);
+    s.first = waiter(5, 0);
+    decide(SIMBA_HAND_OVER, 0);
+    assert_true(v.is_asked);
+    assert_false(simba__mutex_decide(&s, &request).is_asked);
+    s.named = waiter(6, 0);
+    assert_true(simba__mutex_decide(&s, &request).is_asked);
+    s.mine.is_broken = true;
+    assert_false(simba__mutex_decide(&s, &request).is_asked);
+    s.mine.is_live = s.mine.is_broken = false;
+    assert_false(simba__mutex_decide(&s, &request).is_asked);
+}
+
 MODEL_TEST(grant_offers_what_is_left)
 {
-    s.first = waiter(5, 3);
-    s.first.is_me = true;
-    s.second = waiter(6, 3);
+    s.me.is_queued = s.me.is_first = true;
+    s.me.position = 5;
+    s.first = waiter(6, 3);
     decide(SIMBA_ACQUIRE, 3);
     expect_granted(true);
     assert_false(v.wake);
-    s.second = waiter(6, 0); /* it wants to be alone */
+    s.second = waiter(7, 3);
+    decide(SIMBA_ACQUIRE, 3);
+    expect_granted(true);
+    assert_true(v.wake);
+    s.offered = crowd(1, 3); /* one offer at a time */
+    decide(SIMBA_ACQUIRE, 3);
+    expect_granted(false);
+    s.offered = crowd(0, 0);
+    s.first = waiter(6, 0); /* it wants to be alone */
     decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
     s.owners = crowd(2, 3); /* full with me */
-    s.second = waiter(6, 3);
+    s.first = waiter(6, 3);
     decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
 }

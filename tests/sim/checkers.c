@@ -26,22 +26,52 @@ void violate(struct world *w, enum rule rule, const char *format, ...)
     fputc('\n', w->trace);
 }
 
-/* S1: at no true instant do two contenders answer is_owner = true. Ownership
- * begins with an event and ends by itself, so after every event is enough. */
+/* S1: at no true instant does a contender answer is_owner = true while more do
+ * than it suffers, nor two with one slot. Ownership begins with an event and
+ * ends by itself, so after every event is enough. */
 void check_owners(struct world *w)
 {
-    int owners = 0;
+    uint32_t owners = 0, limit = UINT32_MAX;
+    uint64_t slots = 0;
 
     if (w->now_us < w->forced_until_us) {
         return;
     }
     for (int i = 0; i < w->node_count; i++) {
         const struct node *n = &w->node[i];
-        owners +=
-            n->is_up && simba__contend_is_owner(&n->c, world_local_ms(w, n));
+
+        if (!world_is_owner(w, i)) {
+            continue;
+        }
+        owners++;
+        limit = simba__slots_least(limit, simba__slots_limit(n->slots));
+        if (n->c.slot >= simba__slots_limit(n->slots) ||
+            (n->c.slot < 64 && (slots >> n->c.slot & 1) != 0)) {
+            violate(w, S1, "n%d has slot %u, with another or of none", i,
+                    n->c.slot);
+        }
+        slots |= n->c.slot < 64 ? UINT64_C(1) << n->c.slot : 0;
     }
-    if (owners > 1) {
-        violate(w, S1, "%d owners", owners);
+    if (owners > limit) {
+        violate(w, S1, "%u owners, but one suffers %u", owners, limit);
+    }
+}
+
+/* S1: contenders that know of one owner only see one until the last ends. */
+static void check_shown(struct world *w)
+{
+    int64_t now = world_store_ms(w);
+    simba_owner shown = simba__mutex_shown(&w->record, now);
+    const struct simba__tenure *tenure;
+
+    for (size_t i = 0; (tenure = simba__mutex_tenure(&w->record, i)) != NULL;
+         i++) {
+        if (simba__tenure_is_live(tenure, now) &&
+            (tenure->owner.transition_at_ms > shown.transition_at_ms ||
+             shown.id[0] == '\0')) {
+            violate(w, S1, "%s owns it, and others see it free",
+                    tenure->owner.id);
+        }
     }
 }
 
@@ -163,10 +193,18 @@ void check_step(struct world *w,
 
 /* --- what the store did -------------------------------------------------- */
 
-static bool was_held(const struct world *w,
-                     const struct simba__mutex_record *before)
+/* The tenure of this attempt, if its lease runs. */
+static const struct simba__tenure *live_tenure(
+    const struct world *w,
+    const struct simba__mutex_record *record,
+    simba_attempt attempt)
 {
-    return simba__mutex_is_held(before, world_store_ms(w));
+    const struct simba__tenure *tenure =
+        simba__mutex_find_tenure(record, attempt);
+
+    return tenure != NULL && simba__tenure_is_live(tenure, world_store_ms(w))
+               ? tenure
+               : NULL;
 }
 
 /* S5: nobody but the tenure itself renews, repeats or ends a tenure. */
@@ -175,30 +213,24 @@ static void check_identity(struct world *w,
                            const struct message *m,
                            const simba_reply *reply)
 {
-    bool is_same = simba__attempt_equal(before->attempt, m->request.attempt);
-    bool is_kept = simba__attempt_equal(before->attempt, w->record.attempt);
-    bool is_renewable =
-        was_held(w, before) && is_same && !before->owner.is_broken;
+    const struct simba__tenure *mine =
+        live_tenure(w, before, m->request.attempt);
+    const struct simba__tenure *tenure;
 
-    switch (m->request.kind) {
-    case SIMBA_ACQUIRE:
-        if (reply->mine && was_held(w, before) && !is_same) {
-            violate(w, S5, "n%d's acquire took a running tenure", m->node);
-        }
-        break;
-    case SIMBA_RENEW:
-        if (reply->mine && !is_renewable) {
-            violate(w, S5, "n%d renewed what is not its tenure", m->node);
-        }
-        break;
-    case SIMBA_RELEASE:
-    case SIMBA_LEAVE:
-        if (was_held(w, before) && !is_same && !is_kept) {
+    if (m->request.kind == SIMBA_ACQUIRE && reply->mine &&
+        live_tenure(w, &w->record, m->request.attempt) == NULL) {
+        violate(w, S5, "n%d's acquire took a running tenure", m->node);
+    }
+    if (m->request.kind == SIMBA_RENEW && reply->mine &&
+        (mine == NULL || mine->owner.is_broken)) {
+        violate(w, S5, "n%d renewed what is not its tenure", m->node);
+    }
+    for (size_t i = 0; (tenure = simba__mutex_tenure(before, i)) != NULL; i++) {
+        if (simba__tenure_is_live(tenure, world_store_ms(w)) &&
+            tenure != mine &&
+            live_tenure(w, &w->record, tenure->attempt) == NULL) {
             violate(w, S5, "n%d ended another tenure", m->node);
         }
-        break;
-    default:
-        break;
     }
 }
 
@@ -242,7 +274,10 @@ static void check_fairness(struct world *w, int next, simba_attempt attempt)
         bool is_live = s->lapses_ms >= now &&
                        w->host.is_connected(w->host.self, s->connection);
         bool is_first = !am_in || s->position < mine->position;
-        if (i != next && s->is_in && is_live && !is_late &&
+        /* It has its slot, and we another. */
+        bool is_beside =
+            has_offer(w, s) && w->node[i].slots > 1 && w->node[next].slots > 1;
+        if (i != next && s->is_in && is_live && !is_late && !is_beside &&
             (is_first || has_offer(w, s))) {
             violate(w, S11, "n%d passed n%d, at %llu before %llu", next, i,
                     (unsigned long long)s->position,
@@ -254,13 +289,20 @@ static void check_fairness(struct world *w, int next, simba_attempt attempt)
 /* S6, on loss: when the store grants to the next, the last one is out. */
 static void check_nobody_inside(struct world *w, int granted)
 {
+    uint32_t inside = 1, limit = simba__slots_limit(w->node[granted].slots);
+
     for (int i = 0; i < w->node_count; i++) {
         const struct node *n = &w->node[i];
         if (i != granted && n->is_up && n->is_inside && !n->is_excused &&
             n->paused_until_us <= w->now_us &&
             w->now_us >= w->forced_until_us) {
-            violate(w, S6, "n%d is inside while n%d is granted", i, granted);
+            inside++;
+            limit = simba__slots_least(limit, simba__slots_limit(n->slots));
         }
+    }
+    if (inside > limit) {
+        violate(w, S6, "n%d is granted while %u others are inside", granted,
+                inside - 1);
     }
 }
 
@@ -358,9 +400,48 @@ void check_offered(struct world *w)
             simba__attempt_equal(s->attempt, w->record.offered.attempt) &&
             s->offered_ms != w->record.offered_until_ms) {
             world_say(w, "store offers it to n%d", i);
-            check_fairness(w, i, s->attempt);
+            if (w->successor == NULL ||
+                strcmp(w->successor, w->node[i].id) != 0) {
+                check_fairness(w, i, s->attempt);
+            }
             s->offered_ms = w->record.offered_until_ms;
         }
+    }
+}
+
+/* S11: the successor that an owner names is the next, if it waits and lives,
+ * and fits. */
+static void check_successor(struct world *w,
+                            const struct message *m,
+                            const simba_reply *reply)
+{
+    int64_t now = world_store_ms(w);
+    const struct simba__tenure *tenure;
+    uint32_t limit, owners = 1;
+
+    if (w->successor == NULL || m->request.kind != SIMBA_RELEASE ||
+        reply->to[0] == '\0' || strcmp(reply->to, w->successor) == 0) {
+        return;
+    }
+    for (size_t k = 0; k < w->record.queue_count; k++) {
+        const struct simba__waiter *waiter = &w->record.queue[k];
+
+        if (strcmp(waiter->id, w->successor) != 0 || waiter->lapses_ms < now ||
+            !w->host.is_connected(w->host.self, waiter->connection)) {
+            continue;
+        }
+        limit = simba__slots_limit(waiter->slots);
+        for (size_t i = 0;
+             (tenure = simba__mutex_tenure(&w->record, i)) != NULL; i++) {
+            owners += simba__tenure_is_live(tenure, now);
+            limit = simba__slots_least(limit,
+                                       simba__slots_limit(tenure->owner.slots));
+        }
+        if (owners <= limit) {
+            violate(w, S11, "%s was passed, whom n%d had named", w->successor,
+                    m->node);
+        }
+        return;
     }
 }
 
@@ -369,12 +450,12 @@ void check_served(struct world *w,
                   const struct message *m,
                   const simba_reply *reply)
 {
-    bool is_grant =
-        m->request.kind == SIMBA_ACQUIRE && reply->mine &&
-        !(was_held(w, before) &&
-          simba__attempt_equal(before->attempt, m->request.attempt));
+    bool is_grant = m->request.kind == SIMBA_ACQUIRE && reply->mine &&
+                    live_tenure(w, before, m->request.attempt) == NULL;
 
     check_identity(w, before, m, reply);
+    check_shown(w);
+    check_successor(w, m, reply);
     if (is_grant) {
         check_grant(w, m, reply);
     }
@@ -385,9 +466,9 @@ void check_served(struct world *w,
         (!reply->mine || reply->token != m->request.token)) {
         w->node[m->node].was_refused = true;
     }
-    /* A release leaves the queue before the next is offered it; an acquire
-     * joins it after that. */
-    if (m->request.kind == SIMBA_ACQUIRE) {
+    /* A release leaves the queue before the next is offered it, and so does who
+     * is granted; who is refused joins it after that. */
+    if (m->request.kind == SIMBA_ACQUIRE && !reply->mine) {
         check_offered(w);
     }
     note_queue(w, m, reply);

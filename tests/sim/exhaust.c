@@ -1,7 +1,9 @@
 /* Every schedule of two contenders and one mutex, up to a number of choices.
  *
- *   exhaust [DEPTH]            search all; fails at the first broken one
- *   exhaust_planted [DEPTH]    plants the faults that this depth must find
+ *   exhaust [DEPTH]            search all; fails at the first broken one. One
+ *                              owner at a time to this depth; two who share,
+ * and one who shares beside one who does not, to two less exhaust_planted
+ * [DEPTH]    plants the faults that this depth must find
  *
  * A choice is: deliver any message under way, lose the oldest one, fire the
  * next timer, let a try or a whole lease pass, stop or start a contender. */
@@ -36,6 +38,7 @@ struct state {
     int under_way_count;
     const struct parcel *under_way[UNDER_WAY_MOST];
     /* Only so much of these as is used. */
+    struct simba__tenure others[QUEUE];
     struct simba__waiter queue[QUEUE];
     struct simba__tombstone tombstones[QUEUE];
 };
@@ -45,6 +48,7 @@ static const struct simba__contend_config config = {
     .join = true,
 };
 
+static uint32_t slots[NODES]; /* of the present search */
 static unsigned long long schedules;
 static int path[DEPTH_MOST], path_length;
 
@@ -159,14 +163,17 @@ static void serve(struct state *s, const struct parcel *p)
         .connection = (uint64_t)p->node,
         .now_ms = s->now,
     };
+    const struct simba__tenure *mine;
     simba_attempt before = {0, 0};
     struct parcel back = {
         .kind = TO_NODE, .node = p->node, .request = SIMBA_REQUEST_INIT};
 
-    if (simba__mutex_is_held(&s->record, s->now)) {
-        before = s->record.attempt;
+    mine = simba__mutex_find_tenure(&s->record, p->request.attempt);
+    if (mine != NULL && simba__tenure_is_live(mine, s->now)) {
+        before = mine->attempt;
     }
-    assert(s->record.queue_count < QUEUE && s->record.tombstone_count < QUEUE);
+    assert(s->record.queue_count < QUEUE && s->record.tombstone_count < QUEUE &&
+           s->record.other_count < QUEUE);
     if (simba__mutex_serve(&s->record, &host, &given, &back.request.reply)) {
         check_served(s, p, &back.request.reply, before);
         back.event.type = SIMBA__REPLIED;
@@ -241,19 +248,23 @@ static void apply(struct state *s, int choice)
         take(s, 0); /* lost */
     }
     if (simba__contend_is_owner(&s->node[0], s->now) &&
-        simba__contend_is_owner(&s->node[1], s->now)) {
+        simba__contend_is_owner(&s->node[1], s->now) &&
+        (slots[0] < 2 || slots[1] < 2 || s->node[0].slot == s->node[1].slot)) {
         blame(s, "S1: two owners");
     }
 }
 
 static void copy_state(struct state *to, const struct state *from)
 {
-    memcpy(to, from, offsetof(struct state, queue));
+    memcpy(to, from, offsetof(struct state, others));
+    memcpy(to->others, from->others,
+           from->record.other_count * sizeof *to->others);
     memcpy(to->queue, from->queue,
            from->record.queue_count * sizeof *to->queue);
     memcpy(to->tombstones, from->tombstones,
            from->record.tombstone_count * sizeof *to->tombstones);
-    to->record.queue = to->queue; /* the memory is part of the state */
+    to->record.others = to->others; /* the memory is part of the state */
+    to->record.queue = to->queue;
     to->record.tombstones = to->tombstones;
 }
 
@@ -295,27 +306,34 @@ static void begin(struct state *s)
 
     memset(s, 0, sizeof *s);
     s->now = 1000;
+    s->record.others = s->others;
     s->record.queue = s->queue;
     s->record.tombstones = s->tombstones;
-    s->record.queue_room = s->record.tombstone_room = QUEUE;
+    s->record.other_room = s->record.queue_room = QUEUE;
+    s->record.tombstone_room = QUEUE;
     for (int i = 0; i < NODES; i++) {
+        struct simba__contend_config own = config;
+
+        own.slots = slots[i];
         simba__rng_seed(&rng, (uint64_t)i + 1);
-        simba__contend_init(&s->node[i], &config, &rng);
+        simba__contend_init(&s->node[i], &own, &rng);
         feed(s, i, (struct simba__contend_event){.type = SIMBA__START});
     }
 }
 
-static bool search(int depth)
+static bool search(int depth, uint32_t first, uint32_t second)
 {
     static struct state start;
     bool is_fine;
 
+    slots[0] = first;
+    slots[1] = second;
     schedules = 0;
     path_length = parcel_count = 0;
     begin(&start);
     is_fine = explore(&start, depth);
-    printf("# depth %d: %llu schedules, %s\n", depth, schedules,
-           is_fine ? "none broken" : "one broken");
+    printf("# depth %d, %u and %u slots: %llu schedules, %s\n", depth, first,
+           second, schedules, is_fine ? "none broken" : "one broken");
     return is_fine;
 }
 
@@ -328,14 +346,15 @@ static int run(int depth)
         SIMBA__PLANT_LEASE_FROM_REPLY, SIMBA__PLANT_OWNER_FLAG,
         SIMBA__PLANT_STALE_REPLIES,    SIMBA__PLANT_RELEASE_FIRST,
         SIMBA__PLANT_TELL_TWICE,       SIMBA__PLANT_RENEW_CREATES,
-        SIMBA__PLANT_ACQUIRE_BY_ID,
+        SIMBA__PLANT_ACQUIRE_BY_ID,    SIMBA__PLANT_LIMIT_MINE_ONLY,
     };
     int count = (int)(sizeof plants / sizeof *plants), missed = 0;
 
     printf("1..%d\n", count);
     for (int i = 0; i < count; i++) {
         simba__plant = plants[i];
-        bool is_found = !search(depth);
+        bool is_shared = plants[i] == SIMBA__PLANT_LIMIT_MINE_ONLY;
+        bool is_found = !search(depth, 0, is_shared ? UINT32_MAX : 0);
         missed += !is_found;
         printf("%s %d - planted fault %d is found\n",
                is_found ? "ok" : "not ok", i + 1, (int)plants[i]);
@@ -345,7 +364,10 @@ static int run(int depth)
 #else
 static int run(int depth)
 {
-    return !search(depth);
+    int less = depth > 2 ? depth - 2 : 1;
+
+    return !(search(depth, 0, 0) && search(less, 2, 2) &&
+             search(less, UINT32_MAX, 0));
 }
 #endif
 

@@ -4,6 +4,8 @@
  * everybody stopped it must be free. */
 #include "sim/world.h"
 
+#include <string.h>
+
 enum { ROUNDS = 4, SLACK_US = 100000 };
 
 static int64_t lease_bound_us(const struct world *w)
@@ -23,9 +25,10 @@ static int run_until_owned(struct world *w, int not, int64_t within_us)
     int64_t deadline = w->now_us + within_us;
 
     while (w->now_us < deadline) {
-        int owner = world_owner(w);
-        if (owner >= 0 && owner != not ) {
-            return owner;
+        for (int i = 0; i < w->node_count; i++) {
+            if (i != not &&world_is_owner(w, i)) {
+                return i;
+            }
         }
         world_tick(w);
     }
@@ -137,12 +140,126 @@ static void hand_over_past_the_dead(struct world *w)
         return;
     }
     for (int i = 0, killed = 0; i < w->node_count && killed < 2; i++) {
-        if (i != owner) {
+        if (w->node[i].c.phase == SIMBA__WAITING) {
             swarm_crash(w, i);
             killed++;
         }
     }
     hand_over(w, false);
+}
+
+static int count_owners(const struct world *w)
+{
+    int owners = 0;
+
+    for (int i = 0; i < w->node_count; i++) {
+        owners += world_is_owner(w, i);
+    }
+    return owners;
+}
+
+/* S10 with slots: those who leave at once are all succeeded at once. */
+static void hand_over_all(struct world *w)
+{
+    int slots = (int)w->node[0].slots;
+    int64_t deadline;
+
+    if (w->sharing != SLOTTED || w->node_count < 2 * slots ||
+        w->config.max_hold_ms > 0) {
+        return;
+    }
+    run_for(w, hand_over_bound_us(w));
+    w->callback_us = 1;
+    for (int i = 0; i < w->node_count; i++) {
+        if (world_is_owner(w, i)) {
+            w->node[i].wants = false;
+            world_post_local(w, i, SIMBA__STOP, 0);
+        }
+    }
+    run_for(w, 1);
+    deadline = w->now_us + hand_over_bound_us(w);
+    while (w->now_us < deadline && count_owners(w) < slots) {
+        world_tick(w);
+    }
+    if (count_owners(w) < slots) {
+        violate(w, S10, "%d owners of %d slots", count_owners(w), slots);
+    }
+    w->callback_us = 0;
+    wake_everybody(w);
+    run_for(w, w->config.initial_delay_ms * 1020 + SLACK_US);
+}
+
+/* S10: who is asked to hand over does, and to the one that was named, also to
+ * the last of the queue. Without wake-ups it hears of it by its next renewal.
+ */
+static void hand_over_when_asked(struct world *w)
+{
+    const struct simba__mutex_record *record = &w->record;
+    int64_t bound = hand_over_bound_us(w) + SLACK_US;
+    /* Else it may not fit, or not hear that it is offered it. */
+    bool is_certain = w->sharing == EXCLUSIVE && w->weather.wake_loss == 0;
+    uint64_t token = record->owner.token;
+    char to[sizeof w->node[0].id];
+    int64_t deadline;
+
+    if (w->config.max_hold_ms > 0 || record->queue_count == 0 ||
+        record->owner.is_broken) {
+        return;
+    }
+    memcpy(to, record->queue[record->queue_count - 1].id, sizeof to);
+    if (!store_ask_to_hand_over(w, &record->first, to)) {
+        return;
+    }
+    if (w->weather.wake_loss > 0) {
+        bound += lease_bound_us(w);
+    }
+    deadline = w->now_us + bound;
+    while (w->now_us < deadline &&
+           (record->owner.token == token ||
+            (is_certain && strcmp(record->owner.id, to) != 0))) {
+        world_tick(w);
+    }
+    if (record->owner.token == token) {
+        violate(w, S10, "%s was asked to hand over and did not",
+                record->owner.id);
+    } else if (is_certain && strcmp(record->owner.id, to) != 0) {
+        violate(w, S10, "%s was to have it, and %s has", to, record->owner.id);
+    }
+    run_for(w, hand_over_bound_us(w));
+}
+
+/* S10: a dead successor is not waited for. */
+static void hand_over_to_the_dead(struct world *w)
+{
+    struct message m = {.kind = MSG_LOCAL};
+    int owner, dead = -1;
+
+    if (w->node_count < 3 || w->config.max_hold_ms > 0 ||
+        w->sharing != EXCLUSIVE) {
+        return;
+    }
+    /* Those that crashed are back. */
+    run_for(w, lease_bound_us(w) + w->config.initial_delay_ms * 1020);
+    owner = run_until_owned(w, -1, hand_over_bound_us(w));
+    for (int i = 0; i < w->node_count; i++) {
+        if (w->node[i].queued.is_in && w->node[i].c.phase == SIMBA__WAITING) {
+            dead = i;
+        }
+    }
+    if (owner < 0 || dead < 0) {
+        return;
+    }
+    swarm_crash(w, dead);
+    m.node = owner;
+    m.life = w->node[owner].life;
+    m.event.type = SIMBA__HAND_OVER;
+    memcpy(m.to, w->node[dead].id, sizeof m.to);
+    world_post(w, &m, 0);
+    run_for(w, 1);
+    if (run_until_owned(w, -1, hand_over_bound_us(w)) < 0) {
+        violate(w, S10, "nobody took over from n%d, which named the dead n%d",
+                owner, dead);
+    }
 }
 
 static bool is_everybody_idle(const struct world *w)
@@ -160,7 +277,7 @@ static void stop_all(struct world *w)
     int64_t leave_us =
         (w->config.lease.budget_ms + w->config.min_hold_ms) * 1020;
 
-    run_for(w, lease_bound_us(w)); /* those that crashed are back */
+    run_for(w, lease_bound_us(w));
     for (int i = 0; i < w->node_count; i++) {
         w->node[i].wants = false;
         world_post_local(w, i, SIMBA__STOP, 0);
@@ -191,6 +308,10 @@ void heal_and_check(struct world *w)
         hand_over(w, i % 2 == 1);
     }
     hand_over_past_a_leaver(w);
+    hand_over_all(w);
+    w->is_queue_hidden = true; /* who is named passes others */
+    hand_over_when_asked(w);
     hand_over_past_the_dead(w);
+    hand_over_to_the_dead(w);
     stop_all(w);
 }

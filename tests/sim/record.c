@@ -25,7 +25,11 @@ void record_begin(struct world *w)
     /* Where requests are doubled, connections break or data is lost, a waiter
      * may have had the mutex, or looked dead, and no trace tells. */
     w->is_queue_hidden = w->weather.copy > 0 || w->weather.reset > 0 ||
-                         w->weather.store_restart > 0;
+                         w->weather.store_restart > 0 ||
+                         w->weather.hand_over > 0 || w->weather.admin_ask > 0;
+    if (w->sharing != EXCLUSIVE) {
+        return;
+    }
     w->history = simba__history_open(on_found, w);
     if (w->history == NULL) {
         abort();
@@ -34,8 +38,10 @@ void record_begin(struct world *w)
 
 void record_end(struct world *w)
 {
-    simba__history_close(w->history);
-    w->history = NULL;
+    if (w->history != NULL) {
+        simba__history_close(w->history);
+        w->history = NULL;
+    }
 }
 
 static void add(struct world *w, struct simba__deed *deed)

@@ -3,6 +3,8 @@
  * without its data. */
 #include "sim/world.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_connected(void *self, uint64_t connection)
@@ -98,6 +100,9 @@ void store_send(struct world *w, int i, const simba_request *request)
                         .request = *request};
 
     m.request.id = w->node[i].id;
+    if (request->to != NULL) {
+        snprintf(m.to, sizeof m.to, "%s", request->to);
+    }
     if (!w->is_store_up) { /* connection refused: surely without effect */
         post_outcome(w, i, request->seq, SIMBA__FAILED);
     } else {
@@ -139,7 +144,10 @@ static struct simba__lease lease_offered(struct world *w,
 {
     const struct simba__lease *asked = &w->config.lease;
     int64_t most = simba__lease_length_ms(asked);
-    int64_t left = w->record.owner.transition_at_ms - world_store_ms(w);
+    const struct simba__tenure *mine =
+        simba__mutex_find_tenure(&w->record, m->request.attempt);
+    int64_t left =
+        mine == NULL ? 0 : mine->owner.transition_at_ms - world_store_ms(w);
     int64_t granted = most / 2;
     struct simba__lease offered;
 
@@ -147,17 +155,57 @@ static struct simba__lease lease_offered(struct world *w,
         return *asked;
     }
     granted += (int64_t)world_random(w, (uint64_t)(most - granted));
-    if (granted < left &&
-        simba__attempt_equal(w->record.attempt, m->request.attempt)) {
+    if (granted < left) {
         granted = left;
     }
     offered = simba__lease_shorten(asked, granted);
     return simba__lease_use_ms(&offered) > 0 ? offered : *asked;
 }
 
+/* What the checkers compare with: its tenures are copies. */
+static struct simba__mutex_record copy_of(
+    const struct simba__mutex_record *record)
+{
+    struct simba__mutex_record copy = *record;
+    size_t size = record->other_count * sizeof *copy.others;
+
+    if (size > 0) {
+        copy.others = malloc(size);
+        if (copy.others == NULL) {
+            abort();
+        }
+        memcpy(copy.others, record->others, size);
+    } else {
+        copy.others = NULL;
+    }
+    return copy;
+}
+
+/* An admin asks; false: nobody is there to ask, or to hand over to. */
+bool store_ask_to_hand_over(struct world *w,
+                            const struct simba__tenure *tenure,
+                            const char *to)
+{
+    simba_request request = {.kind = SIMBA_HAND_OVER,
+                             .token = tenure->owner.token,
+                             .to = to,
+                             .reply = SIMBA_REPLY_INIT};
+    struct simba__mutex_request given = {.request = &request,
+                                         .now_ms = world_store_ms(w)};
+
+    if (!w->is_store_up ||
+        !simba__mutex_serve(&w->record, &w->host, &given, &request.reply) ||
+        request.reply.to[0] == '\0') {
+        return false;
+    }
+    world_say(w, "admin asks %s to hand over to %s", tenure->owner.id,
+              request.reply.to);
+    return true;
+}
+
 void store_receive(struct world *w, const struct message *m)
 {
-    struct simba__mutex_record before = w->record;
+    struct simba__mutex_record before;
     simba_reply reply = SIMBA_REPLY_INIT;
     struct simba__lease lease = lease_offered(w, m);
     simba_request request = m->request;
@@ -174,7 +222,9 @@ void store_receive(struct world *w, const struct message *m)
         post_outcome(w, m->node, m->request.seq, SIMBA__FAILED);
         return;
     }
+    request.to = w->successor = m->to[0] == '\0' ? NULL : m->to;
     w->position_before = position_of(&w->record, m->request.attempt);
+    before = copy_of(&w->record);
     if (simba__mutex_serve(&w->record, &w->host, &given, &reply)) {
         check_served(w, &before, m, &reply);
         if (reply.mine) {
@@ -182,6 +232,8 @@ void store_receive(struct world *w, const struct message *m)
         }
         reply_to(w, m, &reply);
     }
+    w->successor = NULL;
+    free(before.others);
 }
 
 /* The request under way may or may not have arrived; the contender only sees

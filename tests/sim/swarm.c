@@ -89,6 +89,25 @@ static void draw_weather(struct world *w)
     x->half_open_us = maybe(w, (int)(lease_us / 2));
     x->slow_callback = maybe(w, 100);
     x->stingy = w->seed % 3 == 0 ? (int)(w->seed / 3 % 1000) : 0;
+    if (w->seed % 5 >= 3) {
+        x->hand_over = maybe(w, 200);
+        x->admin_ask = maybe(w, 200);
+    }
+}
+
+/* Half of all worlds have one owner at a time. */
+static void draw_sharing(struct world *w)
+{
+    static const int64_t limits[] = {0, 0, 1, 2, 3, 5, UINT32_MAX, UINT32_MAX};
+    uint32_t slots = 2 + (uint32_t)(w->seed / 4 % 2);
+
+    w->sharing = w->seed % 4 == 2   ? SLOTTED
+                 : w->seed % 4 == 3 ? DISAGREEING
+                                    : EXCLUSIVE;
+    for (int i = 0; i < w->node_count && w->sharing != EXCLUSIVE; i++) {
+        w->node[i].slots =
+            w->sharing == SLOTTED ? slots : (uint32_t)pick(w, limits, 8);
+    }
 }
 
 static void draw_node(struct world *w, int i)
@@ -107,6 +126,7 @@ void swarm_draw(struct world *w)
     draw_weather(w);
     w->store_ppm = draw_rate(w);
     w->store_offset_ms = (int64_t)world_random(w, 1000000000000);
+    draw_sharing(w);
     for (int i = 0; i < w->node_count; i++) {
         draw_node(w, i);
         world_boot(w, i);
@@ -169,10 +189,47 @@ static void change_mind(struct world *w, int i)
     world_post_local(w, i, n->wants ? SIMBA__START : SIMBA__STOP, 0);
 }
 
+/* Any of them; NULL: there is none. */
+static const struct simba__tenure *any_tenure(struct world *w)
+{
+    size_t others = w->record.other_count;
+
+    return simba__mutex_tenure(&w->record,
+                               others == 0 ? 0 : world_random(w, others + 1));
+}
+
+/* Anybody of those who may wait, or whoever is next. */
+static const char *any_successor(struct world *w)
+{
+    uint64_t i = world_random(w, (uint64_t)w->node_count + 1);
+
+    return i == 0 ? NULL : w->node[i - 1].id;
+}
+
+static void ask_to_hand_over(struct world *w)
+{
+    const struct simba__tenure *tenure = any_tenure(w);
+
+    if (tenure != NULL) {
+        store_ask_to_hand_over(w, tenure, any_successor(w));
+    }
+}
+
+static void hand_over(struct world *w, int i)
+{
+    struct message m = {.kind = MSG_LOCAL, .node = i, .life = w->node[i].life};
+    const char *to = any_successor(w);
+
+    m.event.type = SIMBA__HAND_OVER;
+    snprintf(m.to, sizeof m.to, "%s", to == NULL ? "" : to);
+    world_post(w, &m, 0);
+}
+
 static void break_tenure(struct world *w, bool at_once)
 {
+    const struct simba__tenure *tenure = any_tenure(w);
     simba_request request = {.kind = SIMBA_BREAK,
-                             .token = w->record.owner.token,
+                             .token = tenure == NULL ? 0 : tenure->owner.token,
                              .now = at_once,
                              .reply = SIMBA_REPLY_INIT};
     struct simba__mutex_request given = {.request = &request,
@@ -213,6 +270,9 @@ static void spread(struct world *w, int i)
     if (world_chance(w, x->stuck)) {
         w->node[i].is_stuck = !w->node[i].is_stuck;
     }
+    if (world_chance(w, x->hand_over)) {
+        hand_over(w, i);
+    }
 }
 
 void swarm_mischief(struct world *w)
@@ -230,6 +290,9 @@ void swarm_mischief(struct world *w)
     }
     if (world_chance(w, x->admin_force)) {
         break_tenure(w, true);
+    }
+    if (world_chance(w, x->admin_ask)) {
+        ask_to_hand_over(w);
     }
     w->next_mischief_us = w->now_us + 1 + (int64_t)world_random(w, spacing);
 }

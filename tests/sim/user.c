@@ -18,8 +18,8 @@ static int64_t callback_us(struct world *w, struct node *n)
 
 static void hear_released(struct world *w, int i, enum simba__cause cause)
 {
-    static const char *const causes[] = {"stop", "expired", "gone", "max_hold",
-                                         "stalled"};
+    static const char *const causes[] = {"stop",     "expired", "gone",
+                                         "max_hold", "stalled", "asked"};
     struct node *n = &w->node[i];
     int64_t from =
         n->callback_free_us > w->now_us ? n->callback_free_us : w->now_us;

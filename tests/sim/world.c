@@ -158,10 +158,12 @@ void world_post_local(struct world *w,
 void world_boot(struct world *w, int i)
 {
     struct node *n = &w->node[i];
+    struct simba__contend_config config = w->config;
     struct simba__rng rng;
 
     simba__rng_seed(&rng, world_random(w, UINT64_MAX));
-    simba__contend_init(&n->c, &w->config, &rng);
+    config.slots = n->slots;
+    simba__contend_init(&n->c, &config, &rng);
     n->life++;
     n->is_up = true;
     n->wants = true;
@@ -187,8 +189,10 @@ static void carry_out(struct world *w,
                       const struct simba__contend_update *up)
 {
     if (up->send.kind != SIMBA_NO_REQUEST) {
-        world_say(w, "n%d -> %s%s", i, request_name(up->send.kind),
-                  up->send.tombstone_ms > 0 ? " with tombstone" : "");
+        world_say(w, "n%d -> %s%s%s%s", i, request_name(up->send.kind),
+                  up->send.tombstone_ms > 0 ? " with tombstone" : "",
+                  up->send.to == NULL ? "" : " to ",
+                  up->send.to == NULL ? "" : up->send.to);
         record_sent(w, i, &up->send);
         store_send(w, i, &up->send);
     }
@@ -231,11 +235,14 @@ static void happen_locally(struct world *w, const struct message *m)
     if (m->event.type == SIMBA__PROGRESS) {
         tick_progress(w, m->node);
     } else if (m->event.type != SIMBA__START) {
+        struct simba__contend_event event = m->event;
+
+        event.to = m->to[0] == '\0' ? NULL : m->to;
         if (m->event.type == SIMBA__RETURNED) {
             n->is_calling = false;
             n->is_inside = n->is_told;
         }
-        world_feed(w, m->node, m->event);
+        world_feed(w, m->node, event);
     } else if (n->wants && n->c.phase == SIMBA__IDLE) {
         world_feed(w, m->node, m->event);
     }
@@ -339,11 +346,17 @@ void world_run_until(struct world *w, int64_t until_us)
     }
 }
 
+bool world_is_owner(const struct world *w, int i)
+{
+    const struct node *n = &w->node[i];
+
+    return n->is_up && simba__contend_is_owner(&n->c, world_local_ms(w, n));
+}
+
 int world_owner(const struct world *w)
 {
     for (int i = 0; i < w->node_count; i++) {
-        const struct node *n = &w->node[i];
-        if (n->is_up && simba__contend_is_owner(&n->c, world_local_ms(w, n))) {
+        if (world_is_owner(w, i)) {
             return i;
         }
     }

@@ -35,6 +35,7 @@ struct message {
     uint64_t connection;
     bool is_copy;          /* the network made two of it */
     simba_request request; /* on the way back with its reply */
+    char to[16];           /* the request's successor */
     struct simba__contend_event event;
 };
 
@@ -51,6 +52,7 @@ struct queued {
 struct node {
     struct simba__contend c;
     char id[16];
+    uint32_t slots; /* how many it suffers; 0: none but itself */
     uint64_t life;
     bool is_up;
     bool wants;    /* its user wants the mutex */
@@ -84,6 +86,14 @@ struct weather {
     int64_t half_open_us;
     int slow_callback;
     int stingy; /* grants less than was asked for */
+    int hand_over, admin_ask;
+};
+
+/* What the contenders of a world ask for. */
+enum sharing {
+    EXCLUSIVE,  /* each wants to be alone */
+    SLOTTED,    /* all suffer the same number of owners */
+    DISAGREEING /* some want to be alone, others suffer a few or any number */
 };
 
 struct undone {
@@ -99,6 +109,7 @@ struct world {
     struct node node[WORLD_NODES_MOST];
     struct simba__contend_config config;
     struct weather weather;
+    enum sharing sharing;
     bool is_told;        /* a story: latencies are what weather says */
     int64_t callback_us; /* a story: how long callbacks take */
 
@@ -128,6 +139,7 @@ struct world {
     uint64_t newest_token;
     uint64_t newest_position;
     uint64_t position_before; /* of the request being served */
+    const char *successor;    /* that it names, or NULL */
     int64_t forced_until_us;  /* S1 may fail for a lease after a force */
     struct undone undone[WORLD_UNDONE];
     int undone_next;
@@ -157,6 +169,7 @@ void world_boot(struct world *w, int node);
 void world_tick(struct world *w);
 void world_run_until(struct world *w, int64_t until_us);
 int world_owner(const struct world *w);
+bool world_is_owner(const struct world *w, int node);
 void world_say(struct world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -167,6 +180,9 @@ void store_receive(struct world *w, const struct message *m);
 void store_restart(struct world *w, bool loses_data, int64_t down_us);
 void store_reset_connection(struct world *w, int node);
 void store_wake(struct world *w, int node);
+bool store_ask_to_hand_over(struct world *w,
+                            const struct simba__tenure *tenure,
+                            const char *to);
 
 /* user.c: the callbacks of a simulated user */
 void user_hear(struct world *w,

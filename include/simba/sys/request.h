@@ -64,7 +64,13 @@ enum simba_request_kind {
      * as a session, so that nobody has to wait until it runs out. Comes last,
      * and is not waited for long. `mutex` is "". Only with
      * SIMBA_HAS_SESSION_LEASE. */
-    SIMBA_CLOSE = 11
+    SIMBA_CLOSE = 11,
+    /** Ask the owner of the tenure with `token` to hand over: to the contender
+     * with the id `to`, NULL: to whoever is first. Kept with the tenure, told
+     * by its renewals, and its owner is woken. `mine` is answered when the
+     * tenure is there, and `to` when that one waits; else nothing is asked.
+     * Only with SIMBA_CAN_HAND_OVER. */
+    SIMBA_HAND_OVER = 12
 };
 
 /** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
@@ -101,16 +107,17 @@ typedef struct simba_reply {
      * `serial` of the second is `next_serial` of the first. 0: not numbered */
     uint64_t serial, next_serial;
 
-    /* Reserved for several owners and planned hand-over: 0 and "" today. */
+    /* With SIMBA_CAN_SLOTS and SIMBA_CAN_HAND_OVER; else 0 and "". */
     uint32_t slot;  /**< when mine: which of the slots it has */
-    uint32_t slots; /**< how many may own it now: the least limit of all */
+    uint32_t slots; /**< how many may own it now: the least limit of all; 0:
+                     * one */
     uint32_t owned; /**< how many own it now */
     /** When mine, with SIMBA_HAS_SESSION_LEASE: how long the session lasts
      * after the store heard of us last, as it was agreed upon; 0: not told */
     uint32_t session_ms;
     char asked[SIMBA_ID_MAX + 1]; /**< renew: hand over to this id; "@": to
                                    * anybody */
-    char to[SIMBA_ID_MAX + 1];    /**< release: whom it was offered to */
+    char to[SIMBA_ID_MAX + 1];    /**< release, hand-over: to whom */
 } simba_reply;
 
 /** The first version of a reply: all before what was reserved then. */
@@ -188,10 +195,14 @@ struct simba_request {
      * a table that has no column for tokens) it cannot be kept: who asked
      * compares the token it was given. */
     uint64_t token_above;
-    /* Reserved for several owners, priorities and planned hand-over. */
-    uint32_t slots;   /**< acquire, renew: 0: exclusive */
-    int32_t priority; /**< acquire: 0 */
-    const char *to;   /**< release: the successor's id, or NULL */
+    /** Acquire, renew: how many may own it while this one does, itself
+     * included; 0: it alone, UINT32_MAX: any number. A renewal may ask for more
+     * than before, never for less. Above 1 only with SIMBA_CAN_SLOTS. */
+    uint32_t slots;
+    int32_t priority; /**< reserved: 0 */
+    /** Release: the successor, which is offered the mutex before all others if
+     * it waits and lives; NULL: the first. Only with SIMBA_CAN_HAND_OVER. */
+    const char *to;
 
     simba_request *next; /**< the backend's own, while it has the request */
     void *backend_data;  /**< likewise */
