@@ -93,6 +93,46 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
                                                simba_owner *present,
                                                simba_error *error);
 
+/** Who is to hand over which mutex, and to whom. */
+typedef struct simba_hand_over {
+    uint32_t size;     /**< set by SIMBA_HAND_OVER_INIT */
+    const char *mutex; /**< required */
+    uint64_t token;    /**< of the tenure that is meant; 0: the oldest */
+    const char *to;    /**< id of the successor; NULL: whoever waits first */
+} simba_hand_over;
+
+/* clang-format off */
+#define SIMBA_HAND_OVER_INIT {(uint32_t)sizeof(simba_hand_over), 0, 0, 0}
+/* clang-format on */
+
+/**
+ * Ask an owner to hand over. It is woken, ends its work as it does when it is
+ * stopped (on_released, or on_lost of a locker), keeps its min_hold, and
+ * releases the mutex to the successor. This returns when it was asked, not when
+ * it has done so. An owner of an older version or another implementation cannot
+ * be asked.
+ *
+ * @param store         not NULL
+ * @param hand_over     what is wished
+ * @param[out] present  who owns it; may be NULL
+ * @param[out] to       SIMBA_ID_MAX + 1 bytes: who would be next if it handed
+ *                      over now; may be NULL
+ * @param[out] error    filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_ELOST when there is no such tenure; SIMBA_EINVAL when
+ *         the successor does not wait, or nobody does, and then nobody was
+ *         asked; SIMBA_EINVAL when this store has no hand-over; SIMBA_EUNAVAIL
+ *         or what else the store says; SIMBA_EUNKNOWN; SIMBA_ENOMEM;
+ *         SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_hand_over(
+    simba_store *store,
+    const simba_hand_over *hand_over,
+    simba_owner *present,
+    char *to,
+    simba_error *error);
+
 /**
  * What this store, set up as it is, can and cannot promise.
  *

@@ -37,11 +37,21 @@ typedef struct simba_contender {
     simba_contender_fn on_released; /**< NULL: logged only */
     simba_contender_fn on_changed; /**< any change of owner seen; may be NULL */
     void *user;                    /**< first argument of the callbacks */
+    /** How many may own the mutex while we do, ourselves included. 0 or 1: we
+     * alone. n: at most n of us. SIMBA_SHARED: any number of those who share.
+     * The least limit of all owners counts, and nobody passes who waits before
+     * it. Above 1 only with SIMBA_CAN_SLOTS. Which slot a tenure has is told in
+     * its owner: below n, and no other owner's. */
+    uint32_t slots;
 } simba_contender;
+
+/** As `slots`: shared with any number of others who share. */
+#define SIMBA_SHARED UINT32_MAX
 
 /* clang-format off */
 #define SIMBA_CONTENDER_INIT \
-    {(uint32_t)sizeof(simba_contender), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, 0, 0}
+    {(uint32_t)sizeof(simba_contender), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, 0, 0, \
+     0}
 /* clang-format on */
 
 /**

@@ -11,6 +11,7 @@
 #ifndef SIMBA_LOCKER_H
 #define SIMBA_LOCKER_H
 
+#include <simba/contender.h>
 #include <simba/error.h>
 #include <simba/export.h>
 #include <simba/owner.h>
@@ -35,11 +36,12 @@ typedef struct simba_locker_options {
      * simba_cause. May be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
+    uint32_t slots; /**< how many may own it: as in simba_contender */
 } simba_locker_options;
 
 /* clang-format off */
 #define SIMBA_LOCKER_OPTIONS_INIT \
-    {(uint32_t)sizeof(simba_locker_options), 0, 0, SIMBA_TIMES_INIT, 0, 0}
+    {(uint32_t)sizeof(simba_locker_options), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0}
 /* clang-format on */
 
 /**
@@ -106,6 +108,11 @@ SIMBA_API bool simba_locker_is_owner(const simba_locker *locker);
 
 /** Fencing token, 0 when not owner. Any thread; wait-free. */
 SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
+
+/** Which of its slots the present or last tenure has: less than options.slots,
+ * and no other owner's meanwhile. 0 without slots, and on stores that do not
+ * number them (SIMBA_NUMBERS_SLOTS). Any thread; wait-free. */
+SIMBA_API uint32_t simba_locker_slot(const simba_locker *locker);
 
 /** Say that the work is getting on (options.times.progress_ms). Any thread. */
 SIMBA_API void simba_locker_progress(simba_locker *locker);

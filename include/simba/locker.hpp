@@ -20,9 +20,13 @@ struct locker_options {
     milliseconds min_hold{0};
     milliseconds progress{0};
     std::function<void(const simba_error &)> on_lost;
+    std::uint32_t slots{0}; /**< how many may own it; SIMBA_SHARED: any number
+                               of those who share */
 };
 
-/** A mutex to be acquired and released, as a standard TimedLockable. */
+/** A mutex to be acquired and released, as a standard TimedLockable; and as a
+ * SharedTimedLockable, for std::shared_lock. How many share it is said by its
+ * options, whichever way it is locked: without slots it is ours alone. */
 class locker
 {
   public:
@@ -41,6 +45,7 @@ class locker
         given.times.max_hold_ms = options.max_hold.count();
         given.times.min_hold_ms = options.min_hold.count();
         given.times.progress_ms = options.progress.count();
+        given.slots = options.slots;
         given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),
@@ -110,6 +115,36 @@ class locker
         (void)simba_locker_release(owned_.get(), nullptr);
     }
 
+    /* SharedLockable, SharedTimedLockable */
+
+    void lock_shared()
+    {
+        lock();
+    }
+
+    bool try_lock_shared()
+    {
+        return try_lock();
+    }
+
+    template <typename Rep, typename Period>
+    bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return try_lock_for(timeout);
+    }
+
+    template <typename Clock, typename Duration>
+    bool try_lock_shared_until(
+        const std::chrono::time_point<Clock, Duration> &until)
+    {
+        return try_lock_until(until);
+    }
+
+    void unlock_shared() noexcept
+    {
+        unlock();
+    }
+
     /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
     void cancel() noexcept
     {
@@ -132,6 +167,12 @@ class locker
     std::uint64_t token() const noexcept
     {
         return simba_locker_token(owned_.get());
+    }
+
+    /** Any thread: which of its slots the present or last tenure has. */
+    std::uint32_t slot() const noexcept
+    {
+        return simba_locker_slot(owned_.get());
     }
 
     simba_locker *get() const noexcept

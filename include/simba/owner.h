@@ -37,14 +37,14 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_owner {
     char id[SIMBA_ID_MAX + 1]; /**< contender id; "" when nobody owns it */
     bool is_broken;            /**< ended by force: it cannot be renewed */
-    bool is_asked;             /**< reserved: asked to hand over */
+    bool is_asked;             /**< asked to hand over, and has not yet */
     uint8_t reserved_flag;     /**< 0 */
-    uint32_t slots;            /**< reserved: 0, exclusive */
+    uint32_t slots;            /**< how many owners it suffers; 0: itself */
     int64_t acquired_at_ms;    /**< when this tenure began */
     int64_t ttl_at_ms;         /**< end of the ttl; INT64_MAX: has no end */
     int64_t transition_at_ms;  /**< end of the lease; INT64_MAX: has no end */
     uint64_t token;            /**< fencing token; 0 when none is known */
-    uint32_t slot;             /**< reserved: 0 */
+    uint32_t slot;             /**< which slot it has; 0 without slots */
     int32_t priority;          /**< reserved: 0 */
     uint64_t reserved[2];      /**< 0 */
 } simba_owner;

@@ -29,7 +29,7 @@ typedef struct simba_waiter {
     int64_t joined_at_ms; /**< store's clock, like simba_owner; 0: unknown */
     bool is_offered;      /**< the mutex is kept for it, for 300 ms */
     uint8_t reserved[7];  /**< 0 */
-    uint32_t slots;       /**< reserved: 0, exclusive */
+    uint32_t slots;       /**< how many owners it suffers; 0: itself */
     int32_t priority;     /**< reserved: 0 */
 } simba_waiter;
 
@@ -72,9 +72,17 @@ SIMBA_API const simba_waiter *simba_report_waiter(const simba_report *report,
 SIMBA_API const simba_finding *simba_report_finding(const simba_report *report,
                                                     size_t index);
 
-/** The owner that simba_admin_show() found; with an empty id when there is
- * none. Until the report is closed. Threads: any thread. */
+/** The owner that simba_admin_show() found, of several the oldest; with an
+ * empty id when there is none. Until the report is closed. Threads: any thread.
+ */
 SIMBA_API const simba_owner *simba_report_owner(const simba_report *report);
+
+/** How many own the mutex that simba_admin_show() was asked for, and each of
+ * them, the oldest first; NULL beyond the last. Until the report is closed.
+ * Threads: any thread. */
+SIMBA_API size_t simba_report_owner_count(const simba_report *report);
+SIMBA_API const simba_owner *simba_report_owner_at(const simba_report *report,
+                                                   size_t index);
 
 /** The store's clock when it answered, to be compared with the times of owners
  * and waiters; 0: not told. Threads: any thread. */

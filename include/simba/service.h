@@ -129,6 +129,25 @@ SIMBA_API bool simba_service_is_owner(const simba_service *service);
  */
 SIMBA_API uint64_t simba_service_token(const simba_service *service);
 
+/**
+ * Let another have the mutex, now: on_released is called, min_hold is kept, the
+ * mutex is offered to the successor, and this service waits for it again, at
+ * the end of the queue. Returns at once. If nobody waits, it gets it back.
+ *
+ * @param service      not NULL
+ * @param to           id of the successor, which passes all others if it waits
+ *                     and lives; NULL: whoever is first
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_ELOST when we are not the owner; SIMBA_EINVAL for an
+ *         id that cannot be, or when this store has no hand-over;
+ *         SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_service_hand_over(simba_service *service,
+                                                     const char *to,
+                                                     simba_error *error);
+
 /** Where the service stands. Threads: any thread. */
 SIMBA_API enum simba_service_status simba_service_status(
     const simba_service *service);

@@ -35,7 +35,8 @@ enum simba_cause {
     SIMBA_CAUSE_BROKEN = 4,   /**< somebody ended it by simba_admin_break(); on
                                  etcd and ZooKeeper that is TAKEN */
     SIMBA_CAUSE_MAX_HOLD = 5, /**< it was held for max_hold_ms */
-    SIMBA_CAUSE_STALLED = 6   /**< no progress was made for progress_ms */
+    SIMBA_CAUSE_STALLED = 6,  /**< no progress was made for progress_ms */
+    SIMBA_CAUSE_ASKED = 7     /**< somebody asked for a hand-over */
 };
 
 /**

@@ -149,11 +149,11 @@ enum simba_capability {
     SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
     SIMBA_CAN_INIT = 1 << 10,   /**< simba_admin_init() has work to do */
     SIMBA_HAS_SERVER = 1 << 15, /**< it may be down: wait_ms counts */
-    /* Reserved: no store can do these yet. */
-    SIMBA_CAN_SLOTS = 1 << 11,     /**< several owners of one mutex */
+    SIMBA_CAN_SLOTS = 1 << 11,  /**< several owners of one mutex */
     SIMBA_NUMBERS_SLOTS = 1 << 12, /**< and each is told which slot it has */
-    SIMBA_CAN_HAND_OVER = 1 << 13, /**< a release may name a successor */
-    SIMBA_CAN_PRIORITY = 1 << 14   /**< the queue is ordered by priority */
+    SIMBA_CAN_HAND_OVER = 1 << 13, /**< simba_admin_hand_over(), and a release
+                                      may name a successor */
+    SIMBA_CAN_PRIORITY = 1 << 14   /**< reserved */
 };
 
 /** What this store can do: a set of enum simba_capability. Threads: any

@@ -20,8 +20,9 @@ static int ask(simba_store *store,
                struct simba__answer *answer,
                simba_error *error)
 {
-    bool is_change =
-        request->kind == SIMBA_BREAK || request->kind == SIMBA_INIT;
+    bool is_change = request->kind == SIMBA_BREAK ||
+                     request->kind == SIMBA_HAND_OVER ||
+                     request->kind == SIMBA_INIT;
     struct simba__pending *pending = simba__request_make(request);
     const char *why;
     int rc;
@@ -61,7 +62,8 @@ static int check_offered(const simba_store *store,
     } kinds[] = {[SIMBA_LIST] = {"list", SIMBA_CAN_LIST},
                  [SIMBA_BREAK] = {"break", SIMBA_CAN_BREAK},
                  [SIMBA_DOCTOR] = {"doctor", SIMBA_CAN_DOCTOR},
-                 [SIMBA_INIT] = {"init", 0}};
+                 [SIMBA_INIT] = {"init", 0},
+                 [SIMBA_HAND_OVER] = {"hand-over", SIMBA_CAN_HAND_OVER}};
     uint32_t lacking =
         kinds[kind].capability & ~store->backend->ops->capabilities;
 
@@ -253,4 +255,66 @@ int simba_admin_break(simba_store *store,
                            "%s: no tenure with token %" PRIu64
                            "; the present token is %" PRIu64 ", of '%s'",
                            wish.mutex, wish.token, owner->token, owner->id);
+}
+
+/* --- hand-over ----------------------------------------------------------- */
+
+int simba_admin_hand_over(simba_store *store,
+                          const simba_hand_over *given,
+                          simba_owner *present,
+                          char *to,
+                          simba_error *error)
+{
+    struct simba__answer answer = {.report = NULL};
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    const simba_owner *owner = &answer.reply.owner;
+    const struct simba__given take = {given, "SIMBA_HAND_OVER_INIT", &wish,
+                                      sizeof wish};
+    char id[SIMBA_ID_MAX + 1] = "";
+    int rc = simba__given_take(store, &take, error);
+
+    if (present != NULL) {
+        *present = simba_owner_none();
+    }
+    if (rc == SIMBA_OK) {
+        rc = check_offered(store, SIMBA_HAND_OVER, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__config_mutex(wish.mutex, error);
+    }
+    if (rc == SIMBA_OK && wish.to != NULL) {
+        rc = simba__config_id(wish.to, id, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = ask(store,
+                 &(simba_request){.kind = SIMBA_HAND_OVER,
+                                  .mutex = wish.mutex,
+                                  .token = wish.token,
+                                  .to = wish.to},
+                 &answer, error);
+        simba_report_close(answer.report);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (present != NULL) {
+        *present = *owner;
+    }
+    if (to != NULL) {
+        memcpy(to, answer.reply.to, sizeof answer.reply.to);
+    }
+    if (!answer.reply.mine) {
+        return simba_error_set(error, SIMBA_ELOST, 0,
+                               owner->id[0] == '\0'
+                                   ? "%s: nobody owns it"
+                                   : "%s: no such tenure is there any more",
+                               wish.mutex);
+    }
+    if (answer.reply.to[0] == '\0') {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "%s: %s%s%s, so there is nobody to hand over to",
+                               wish.mutex, id[0] == '\0' ? "nobody waits" : "'",
+                               id, id[0] == '\0' ? "" : "' does not wait");
+    }
+    return SIMBA_OK;
 }

@@ -66,6 +66,18 @@ int simba__config_id(const char *given, char *id, simba_error *error)
     return SIMBA_OK;
 }
 
+int simba__config_slots(const simba_store *store,
+                        uint32_t slots,
+                        simba_error *error)
+{
+    if (slots > 1 && !(store->backend->ops->capabilities & SIMBA_CAN_SLOTS)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "slots are not offered by this store: a mutex "
+                               "has one owner at a time");
+    }
+    return SIMBA_OK;
+}
+
 /* Else the arithmetic of leases would overflow. */
 static bool is_in_range(const struct simba__lease *lease)
 {
@@ -159,7 +171,12 @@ static int make_config(const simba_store *store,
                                              .max_hold_ms = times->max_hold_ms,
                                              .min_hold_ms = times->min_hold_ms,
                                              .progress_ms = times->progress_ms,
-                                             .join = true};
+                                             .join = true,
+                                             .slots = given->slots};
+    rc = simba__config_slots(store, given->slots, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
     simba_store_lease(store, &lease->ttl_ms, &lease->transition_ms);
     lease->ttl_ms = times->ttl_ms == 0 ? lease->ttl_ms : times->ttl_ms;
     lease->transition_ms =
@@ -389,6 +406,7 @@ static const struct {
     [SIMBA_CAUSE_BROKEN] = {"broken", "it was ended by force"},
     [SIMBA_CAUSE_MAX_HOLD] = {"max_hold", "it was held for max_hold_ms"},
     [SIMBA_CAUSE_STALLED] = {"stalled", "no progress was made"},
+    [SIMBA_CAUSE_ASKED] = {"asked", "it was asked to hand over"},
 };
 
 const char *simba_cause_name(enum simba_cause cause)
@@ -412,7 +430,8 @@ enum simba_cause simba__contender_cause(
         [SIMBA__CAUSE_EXPIRED] = SIMBA_CAUSE_EXPIRED,
         [SIMBA__CAUSE_GONE] = SIMBA_CAUSE_TAKEN,
         [SIMBA__CAUSE_MAX_HOLD] = SIMBA_CAUSE_MAX_HOLD,
-        [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED};
+        [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED,
+        [SIMBA__CAUSE_ASKED] = SIMBA_CAUSE_ASKED};
     const simba_owner *seen = &c->contention.owner;
 
     assert(update->tell & SIMBA__TELL_RELEASED);

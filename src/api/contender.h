@@ -35,6 +35,11 @@ int simba__given_take(const simba_store *store,
 /** Check the name of a mutex (S14). */
 int simba__config_mutex(const char *mutex, simba_error *error);
 
+/** Does this store let so many own a mutex? */
+int simba__config_slots(const simba_store *store,
+                        uint32_t slots,
+                        simba_error *error);
+
 /** Copy the id given, or make one. */
 int simba__config_id(const char *given, char *id, simba_error *error);
 

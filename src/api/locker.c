@@ -464,6 +464,7 @@ int simba_locker_open(simba_store *store,
     contender.mutex = options.mutex;
     contender.id = options.id;
     contender.times = options.times;
+    contender.slots = options.slots;
     rc = simba__contender_open(&l->base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_locker(l);
@@ -518,6 +519,11 @@ void simba_locker_deadlines(const simba_locker *l,
         *hard_until_ms =
             is_ours ? atomic_load(&l->base.contention.hard_until_ms) : 0;
     }
+}
+
+uint32_t simba_locker_slot(const simba_locker *l)
+{
+    return atomic_load(&l->base.contention.slot);
 }
 
 int64_t simba_locker_session_ms(const simba_locker *l)

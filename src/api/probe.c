@@ -50,6 +50,9 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
                              "no token is greater than token_above");
     }
     if (rc == SIMBA_OK) {
+        rc = simba__config_slots(store, request->slots, error);
+    }
+    if (rc == SIMBA_OK) {
         rc = simba__config_mutex(request->mutex, error);
     }
     if (rc == SIMBA_OK) {

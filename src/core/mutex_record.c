@@ -397,7 +397,8 @@ static bool is_my_tenure(const struct simba__tenure *tenure,
         (PLANTED(RELEASE_BY_ID) && is_leaving(request));
 
     if (request->kind == SIMBA_BREAK || request->kind == SIMBA_HAND_OVER) {
-        return tenure->owner.token == request->token;
+        return tenure->owner.token == request->token ||
+               (request->kind == SIMBA_HAND_OVER && request->token == 0);
     }
     return simba__attempt_equal(tenure->attempt, request->attempt) ||
            (is_by_id && strcmp(tenure->owner.id, request->id) == 0);
@@ -712,6 +713,9 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
         carry_out(&view);
     }
     simba__mutex_read(record, given->now_ms, &answer);
+    if (verdict->answer != SIMBA__REFUSE) { /* of several, my own */
+        answer.owner = view.mine->owner;
+    }
     simba_reply_copy(reply, &answer);
     return true;
 }

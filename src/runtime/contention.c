@@ -21,6 +21,7 @@ static void publish(struct simba__contention *c)
     int64_t hard = until == 0 ? 0 : until + core->config.lease.budget_ms;
 
     atomic_store(&c->token, until == 0 ? 0 : core->token);
+    atomic_store(&c->slot, core->slot);
     atomic_store(&c->hard_until_ms, hard);
     atomic_store(&c->owner_until_ms, until);
     atomic_store(&c->is_heard, core->is_heard);
@@ -237,6 +238,18 @@ bool simba__contention_rests(const struct simba__contention *c)
 {
     return c->core.phase == SIMBA__WAITING && !c->core.is_calling &&
            c->core.inflight == SIMBA_NO_REQUEST;
+}
+
+bool simba__contention_hand_over(struct simba__contention *c, const char *to)
+{
+    bool is_owner = c->core.phase == SIMBA__OWNER &&
+                    simba_loop_now_ms() < c->core.owner_until_ms;
+
+    if (is_owner) {
+        feed(c,
+             (struct simba__contend_event){.type = SIMBA__HAND_OVER, .to = to});
+    }
+    return is_owner;
 }
 
 void simba__contention_returned(struct simba__contention *c)

@@ -46,6 +46,7 @@ struct simba__contention {
     _Atomic int64_t owner_until_ms;
     _Atomic int64_t hard_until_ms;
     _Atomic uint64_t token;
+    _Atomic uint32_t slot;       /* of the present or last tenure */
     _Atomic uint32_t session_ms; /* of the store; 0: it has none */
     _Atomic bool is_heard;
     _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
@@ -73,6 +74,11 @@ void simba__contention_close(struct simba__contention *c);
 /** Start or stop. Inside the loop. */
 void simba__contention_start(struct simba__contention *c, bool join);
 void simba__contention_stop(struct simba__contention *c);
+
+/** End the tenure so that another can have it, by preference the contender with
+ * this id, if not NULL; then contend anew. False: there is none. Inside the
+ * loop. */
+bool simba__contention_hand_over(struct simba__contention *c, const char *to);
 
 /** on_released is back. Any thread, once for each TELL_RELEASED. */
 void simba__contention_returned(struct simba__contention *c);

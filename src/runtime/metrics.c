@@ -113,7 +113,8 @@ static const size_t count_of_cause[] = {
     [SIMBA__CAUSE_EXPIRED] = offsetof(simba_counts, lost_expired),
     [SIMBA__CAUSE_GONE] = offsetof(simba_counts, lost_gone),
     [SIMBA__CAUSE_MAX_HOLD] = offsetof(simba_counts, lost_max_hold),
-    [SIMBA__CAUSE_STALLED] = offsetof(simba_counts, lost_stalled)};
+    [SIMBA__CAUSE_STALLED] = offsetof(simba_counts, lost_stalled),
+    [SIMBA__CAUSE_ASKED] = offsetof(simba_counts, releases)};
 
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          const struct simba__contend_update *update)

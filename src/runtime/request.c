@@ -142,6 +142,7 @@ simba_report *simba__report_make(void)
 
     if (report != NULL) {
         report->mutexes.size = sizeof(simba_listed);
+        report->owners.size = sizeof(simba_owner);
         report->waiters.size = sizeof(simba_waiter);
         report->findings.size = sizeof(simba_finding);
     }
@@ -152,6 +153,7 @@ void simba_report_close(simba_report *report)
 {
     if (report != NULL) {
         free(report->mutexes.first);
+        free(report->owners.first);
         free(report->waiters.first);
         free(report->findings.first);
         free(report);
@@ -182,9 +184,10 @@ static void append(simba_report *report,
 
 void simba__report_add(simba_report *to, const simba_report *from)
 {
-    const struct simba__items *parts[] = {&from->mutexes, &from->waiters,
-                                          &from->findings};
-    struct simba__items *into[] = {&to->mutexes, &to->waiters, &to->findings};
+    const struct simba__items *parts[] = {&from->mutexes, &from->owners,
+                                          &from->waiters, &from->findings};
+    struct simba__items *into[] = {&to->mutexes, &to->owners, &to->waiters,
+                                   &to->findings};
 
     for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
         for (size_t i = 0; i < parts[k]->count; i++) {
@@ -205,6 +208,15 @@ void simba_request_add_mutex(simba_request *request,
     if (report != NULL) {
         snprintf(listed.mutex, sizeof listed.mutex, "%s", mutex);
         append(report, &report->mutexes, &listed);
+    }
+}
+
+void simba_request_add_owner(simba_request *request, const simba_owner *owner)
+{
+    simba_report *report = simba__request_report(request);
+
+    if (report != NULL) {
+        append(report, &report->owners, owner);
     }
 }
 
@@ -300,6 +312,22 @@ const simba_finding *simba_report_finding(const simba_report *report,
 const simba_owner *simba_report_owner(const simba_report *report)
 {
     return &report->owner;
+}
+
+/* A store with one owner at most tells it by the reply alone. */
+size_t simba_report_owner_count(const simba_report *report)
+{
+    return report->owners.count > 0 ? report->owners.count
+                                    : report->owner.id[0] != '\0';
+}
+
+const simba_owner *simba_report_owner_at(const simba_report *report,
+                                         size_t index)
+{
+    if (report->owners.count == 0) {
+        return index < simba_report_owner_count(report) ? &report->owner : NULL;
+    }
+    return item_at(&report->owners, index);
 }
 
 int64_t simba_report_store_ms(const simba_report *report)

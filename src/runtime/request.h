@@ -12,7 +12,7 @@ struct simba__items {
 };
 
 struct simba_report {
-    struct simba__items mutexes, waiters, findings;
+    struct simba__items mutexes, owners, waiters, findings;
     simba_owner owner;
     int64_t store_ms;
     bool is_short; /* something did not fit: it tells less than there is */

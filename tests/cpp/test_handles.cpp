@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <deque>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -305,6 +306,27 @@ bool longest_waits_are_for_ever()
     return true;
 }
 
+bool several_share_a_locker()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker_options shared;
+    shared.slots = SIMBA_SHARED;
+    simba::locker a{store, "shared", shared};
+    simba::locker b{store, "shared", shared};
+    simba::locker alone{store, "shared"};
+    {
+        std::shared_lock first{a};
+        std::shared_lock second{b, 10s};
+        CHECK(second.owns_lock());
+        CHECK(a.slot() == 0 && b.slot() == 1);
+        CHECK(!alone.try_lock());
+    }
+    CHECK(alone.try_lock());
+    std::shared_lock third{a, std::try_to_lock};
+    CHECK(!third.owns_lock());
+    return true;
+}
+
 } // namespace
 
 int main()
@@ -321,5 +343,6 @@ int main()
     tell(handles_are_moved_over_one_another(),
          "handles_are_moved_over_one_another");
     tell(longest_waits_are_for_ever(), "longest_waits_are_for_ever");
+    tell(several_share_a_locker(), "several_share_a_locker");
     return summary();
 }

@@ -65,11 +65,11 @@ enum simba_request_kind {
      * and is not waited for long. `mutex` is "". Only with
      * SIMBA_HAS_SESSION_LEASE. */
     SIMBA_CLOSE = 11,
-    /** Ask the owner of the tenure with `token` to hand over: to the contender
-     * with the id `to`, NULL: to whoever is first. Kept with the tenure, told
-     * by its renewals, and its owner is woken. `mine` is answered when the
-     * tenure is there, and `to` when that one waits; else nothing is asked.
-     * Only with SIMBA_CAN_HAND_OVER. */
+    /** Ask the owner of the tenure with `token`, 0: of the oldest, to hand
+     * over: to the contender with the id `to`, NULL: to whoever is first. Kept
+     * with the tenure, told by its renewals, and its owner is woken. `mine` is
+     * answered when the tenure is there, and `to` when that one waits; else
+     * nothing is asked. Only with SIMBA_CAN_HAND_OVER. */
     SIMBA_HAND_OVER = 12
 };
 
@@ -249,6 +249,12 @@ SIMBA_API void simba_request_done(simba_request *request,
  * Threads: whoever has the request. */
 SIMBA_API void simba_request_add_waiter(simba_request *request,
                                         const simba_waiter *waiter);
+
+/** Add one to the owners that a read with `want_queue` answers, the oldest
+ * first; copied. Not needed where there is one at most, which the reply tells.
+ * Threads: whoever has the request. */
+SIMBA_API void simba_request_add_owner(simba_request *request,
+                                       const simba_owner *owner);
 
 /** Add one to what a list answers; copied. `waiting` counts its queue, -1:
  * unknown. Threads: whoever has the request. */

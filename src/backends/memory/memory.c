@@ -187,11 +187,20 @@ static int serve(struct memory *m, simba_request *request)
     struct mutex *mutex = find_mutex(m->space, request->mutex);
     uint64_t owner = mutex == NULL ? 0 : mutex->record.owner.token;
     struct simba__waiter_walk walk = {.host = &host, .now_ms = given.now_ms};
+    const struct simba__tenure *tenure;
     simba_waiter waiter;
 
     if (mutex == NULL ||
         !simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
         return SIMBA_ENOMEM;
+    }
+    for (size_t i = 0;
+         request->want_queue &&
+         (tenure = simba__mutex_tenure(&mutex->record, i)) != NULL;
+         i++) {
+        if (simba__tenure_is_live(tenure, given.now_ms)) {
+            simba_request_add_owner(request, &tenure->owner);
+        }
     }
     walk.record = &mutex->record;
     while (request->want_queue && simba__mutex_next_waiter(&walk, &waiter)) {
@@ -227,16 +236,16 @@ static int serve_list(struct memory *m, simba_request *request)
          link != NULL; link = simba__hash_next(mutexes, link)) {
         const struct simba__mutex_record *record =
             &((struct mutex *)link)->record;
-        bool is_held = simba__mutex_is_held(record, now_ms);
-        simba_owner owner = is_held ? record->owner : simba_owner_none();
+        simba_reply seen = SIMBA_REPLY_INIT;
         struct simba__waiter_walk walk = {record, &host, now_ms, 0};
         int waiting = 0;
 
+        simba__mutex_read(record, now_ms, &seen);
         while (simba__mutex_next_waiter(&walk, NULL)) {
             waiting++;
         }
-        if (is_held || waiting > 0) {
-            simba_request_add_mutex(request, link->key, &owner, waiting);
+        if (seen.owned > 0 || waiting > 0) {
+            simba_request_add_mutex(request, link->key, &seen.owner, waiting);
         }
     }
     request->reply.store_ms = now_ms;
@@ -391,6 +400,7 @@ const simba_backend_ops simba__memory_ops = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |
-                    SIMBA_TELLS_ENDED,
+                    SIMBA_TELLS_ENDED | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
+                    SIMBA_CAN_HAND_OVER,
     .subscription = subscribe,
 };

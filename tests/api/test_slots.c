@@ -1,0 +1,224 @@
+/* Several owners of one mutex, and handing over on purpose; on a store that
+ * offers neither: that it says so. */
+#include "fixtures/api_harness.h"
+
+#include <simba/admin.h>
+
+#include <string.h>
+
+static bool can(const simba_store *store, uint32_t capability)
+{
+    return (simba_store_capabilities(store) & capability) != 0;
+}
+
+static simba_locker *open_locker(simba_store *store,
+                                 const char *mutex,
+                                 uint32_t slots)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+
+    options.mutex = mutex;
+    options.slots = slots;
+    return must_open_locker(store, &options);
+}
+
+static simba_service *start_service(simba_store *store,
+                                    const char *mutex,
+                                    const char *id)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_service *service;
+
+    contender.mutex = mutex;
+    contender.id = id;
+    service = must_open_service(store, &contender);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    await(simba_service_status(service) == SIMBA_RUNNING);
+    return service;
+}
+
+TEST(test_slots__are_refused_where_they_are_not_offered)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    simba_store *store = open_store();
+    simba_locker *locker = NULL;
+    simba_error error;
+
+    options.mutex = wish.mutex = fresh_mutex();
+    options.slots = 2;
+    if (!can(store, SIMBA_CAN_SLOTS)) {
+        assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                         SIMBA_EINVAL);
+        assert_non_null(strstr(error.message, "slots are not offered"));
+    }
+    options.slots = 1; /* is one owner */
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_OK);
+    simba_locker_close(locker);
+    if (!can(store, SIMBA_CAN_HAND_OVER)) {
+        assert_int_equal(
+            simba_admin_hand_over(store, &wish, NULL, NULL, &error),
+            SIMBA_EINVAL);
+        assert_non_null(strstr(error.message, "not offered"));
+    }
+    simba_store_close(store);
+}
+
+TEST(test_slots__so_many_own_it_and_no_more)
+{
+    enum { SLOTS = 3 };
+    simba_store *stores[SLOTS + 1];
+    simba_locker *lockers[SLOTS + 1];
+    const char *mutex = fresh_mutex();
+    uint64_t token, last = 0;
+
+    stores[0] = open_store();
+    if (!can(stores[0], SIMBA_CAN_SLOTS)) {
+        simba_store_close(stores[0]);
+        skip();
+    }
+    for (int i = 0; i <= SLOTS; i++) {
+        stores[i] = i == 0 ? stores[0] : open_store();
+        lockers[i] = open_locker(stores[i], mutex, SLOTS);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        assert_int_equal(simba_locker_acquire(lockers[i], 0, &token, NULL),
+                         SIMBA_OK);
+        assert_true(token > last);
+        assert_int_equal(simba_locker_slot(lockers[i]), i);
+        last = token;
+    }
+    assert_int_equal(simba_locker_acquire(lockers[SLOTS], 0, NULL, NULL),
+                     SIMBA_EBUSY);
+    assert_int_equal(simba_locker_release(lockers[1], NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(lockers[SLOTS], 0, NULL, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_slot(lockers[SLOTS]), 1);
+    for (int i = 0; i <= SLOTS; i++) {
+        assert_int_equal(simba_locker_is_owner(lockers[i]), i != 1);
+        simba_locker_close(lockers[i]);
+        simba_store_close(stores[i]);
+    }
+}
+
+TEST(test_slots__report_tells_all_owners)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *lockers[2];
+    simba_report *report;
+    uint64_t tokens[2];
+
+    if (!can(store, SIMBA_CAN_SLOTS)) {
+        simba_store_close(store);
+        skip();
+    }
+    assert_int_equal(simba_admin_show(store, mutex, &report, NULL), SIMBA_OK);
+    assert_int_equal(simba_report_owner_count(report), 0);
+    assert_null(simba_report_owner_at(report, 0));
+    simba_report_close(report);
+    for (int i = 0; i < 2; i++) {
+        lockers[i] = open_locker(store, mutex, SIMBA_SHARED);
+        assert_int_equal(simba_locker_acquire(lockers[i], 0, &tokens[i], NULL),
+                         SIMBA_OK);
+    }
+    assert_int_equal(simba_admin_show(store, mutex, &report, NULL), SIMBA_OK);
+    assert_int_equal(simba_report_owner_count(report), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const simba_owner *owner = simba_report_owner_at(report, i);
+
+        assert_int_equal(owner->token, tokens[i]);
+        assert_int_equal(owner->slot, i);
+        assert_int_equal(owner->slots, SIMBA_SHARED);
+    }
+    assert_int_equal(simba_report_owner(report)->token, tokens[0]);
+    simba_report_close(report);
+    simba_locker_close(lockers[0]);
+    simba_locker_close(lockers[1]);
+    simba_store_close(store);
+}
+
+TEST(test_slots__who_shares_keeps_out_who_does_not)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *reader, *other, *writer;
+
+    if (!can(store, SIMBA_CAN_SLOTS)) {
+        simba_store_close(store);
+        skip();
+    }
+    reader = open_locker(store, mutex, SIMBA_SHARED);
+    other = open_locker(store, mutex, SIMBA_SHARED);
+    writer = open_locker(store, mutex, 0);
+    assert_int_equal(simba_locker_acquire(reader, 0, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(other, 0, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(writer, 0, NULL, NULL), SIMBA_EBUSY);
+    simba_locker_close(reader);
+    assert_int_equal(simba_locker_acquire(writer, 0, NULL, NULL), SIMBA_EBUSY);
+    assert_int_equal(simba_locker_release(other, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(writer, 0, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(other, 0, NULL, NULL), SIMBA_EBUSY);
+    simba_locker_close(writer);
+    simba_locker_close(other);
+    simba_store_close(store);
+}
+
+TEST(test_slots__hands_over_to_the_one_that_is_named)
+{
+    simba_store *stores[3];
+    simba_service *services[3];
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    simba_owner present;
+    char to[SIMBA_ID_MAX + 1];
+    simba_error error;
+    int64_t start;
+
+    wish.mutex = fresh_mutex();
+    stores[0] = open_store();
+    if (!can(stores[0], SIMBA_CAN_HAND_OVER)) {
+        simba_store_close(stores[0]);
+        skip();
+    }
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+                     SIMBA_ELOST);
+    services[0] = start_service(stores[0], wish.mutex, "a");
+    await(simba_service_is_owner(services[0]));
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+                     SIMBA_EINVAL);
+    assert_non_null(strstr(error.message, "nobody waits"));
+    stores[1] = open_store();
+    stores[2] = open_store();
+    services[1] = start_service(stores[1], wish.mutex, "b");
+    services[2] = start_service(stores[2], wish.mutex, "c");
+    wish.to = "nobody";
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+                     SIMBA_EINVAL);
+    assert_non_null(strstr(error.message, "'nobody' does not wait"));
+    assert_true(simba_service_is_owner(services[0]));
+
+    wish.to = "c"; /* an admin asks; the owner is woken */
+    start = now_ms();
+    assert_int_equal(
+        simba_admin_hand_over(stores[1], &wish, &present, to, &error),
+        SIMBA_OK);
+    assert_string_equal(to, "c");
+    assert_string_equal(present.id, "a");
+    await(simba_service_is_owner(services[2]));
+    assert_true(now_ms() - start < 5000); /* a renewal is due after 6.7 s */
+
+    /* The owner does it by itself; b is first in the queue, a is behind it. */
+    assert_int_equal(simba_service_hand_over(services[0], NULL, &error),
+                     SIMBA_ELOST);
+    assert_int_equal(simba_service_hand_over(services[2], "a", &error),
+                     SIMBA_OK);
+    await(simba_service_is_owner(services[0]));
+    assert_int_equal(simba_service_hand_over(services[0], NULL, &error),
+                     SIMBA_OK);
+    await(simba_service_is_owner(services[1]));
+    for (int i = 0; i < 3; i++) {
+        simba_service_close(services[i]);
+        simba_store_close(stores[i]);
+    }
+}
