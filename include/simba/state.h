@@ -41,7 +41,7 @@ enum simba_cause {
 
 /**
  * A cause as a word, as it stands in logs: "none", "stopped", "expired",
- * "taken", "broken", "max_hold", "stalled".
+ * "taken", "broken", "max_hold", "stalled", "asked".
  *
  * @param cause  others are called "unknown"
  * @return static text, never NULL

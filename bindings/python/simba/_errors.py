@@ -17,6 +17,7 @@ class Cause(enum.IntEnum):
     BROKEN = 4  #: somebody ended it by force
     MAX_HOLD = 5  #: it was held for max_hold
     STALLED = 6  #: no progress was made
+    ASKED = 7  #: somebody asked for a hand-over
 
 
 class Error(Exception):
