@@ -101,7 +101,7 @@ static void grant(const struct simba__mutex_snapshot *s,
     v->answer = SIMBA__GRANT;
     v->token = next_token(s, request->token_above);
     v->slot = PLANTED(SLOT_TWICE) ? s->owners.count : s->lowest_free_slot;
-    v->slots = request->slots;
+    v->slots = request->slots > 1 ? request->slots : 0;
     after.owners.limit =
         after.owners.count == 0
             ? request->slots
@@ -183,7 +183,10 @@ static void decide_acquire(const struct simba__mutex_snapshot *given,
         return;
     } else { /* S11: there is room, but somebody stands before me */
         offer_next(&s, v);
-        v->wait_ms = SIMBA__OFFER_MS;
+        /* Who stands there may not fit: then an owner must go first. */
+        v->wait_ms = v->offer_to != SIMBA__OFFER_NOBODY || s.offered.count > 0
+                         ? SIMBA__OFFER_MS
+                         : room_in_ms(&s);
     }
     join(&s, request, v);
 }

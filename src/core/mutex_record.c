@@ -66,9 +66,8 @@ struct simba__tenure *simba__mutex_find_tenure(
     return NULL;
 }
 
-/* The next one moves up. */
-static void remove_tenure(struct simba__mutex_record *record,
-                          struct simba__tenure *tenure)
+void simba__mutex_end(struct simba__mutex_record *record,
+                      struct simba__tenure *tenure)
 {
     struct simba__tenure *others = record->others;
     size_t i = tenure == &record->first ? 0 : (size_t)(tenure - others);
@@ -98,7 +97,7 @@ static void forget_ended(struct simba__mutex_record *record, int64_t now_ms)
         if (simba__tenure_is_live(tenure, now_ms)) {
             i++;
         } else {
-            remove_tenure(record, tenure);
+            simba__mutex_end(record, tenure);
         }
     }
 }
@@ -615,7 +614,8 @@ static void carry_out(struct view *view)
     if (is_granted || verdict->evict) {
         remove_from_queue(record, find_in_queue(record, request->attempt));
     }
-    if ((is_granted || verdict->evict) && view->snapshot.me.is_offered) {
+    if ((is_granted || verdict->evict || verdict->join) &&
+        view->snapshot.me.is_offered) {
         record->is_offered = false;
     }
     if (is_granted) {
@@ -638,7 +638,7 @@ static void carry_out(struct view *view)
         ask_to_hand_over(view);
     }
     if (verdict->evict && view->mine != NULL) {
-        remove_tenure(record, view->mine);
+        simba__mutex_end(record, view->mine);
     }
     if (is_offer) {
         remove_from_queue(record, find_in_queue(record, offered.attempt));

@@ -103,6 +103,10 @@ struct simba__tenure *simba__mutex_find_tenure(
     const struct simba__mutex_record *record,
     simba_attempt attempt);
 
+/** End one of its tenures; the next one moves up. */
+void simba__mutex_end(struct simba__mutex_record *record,
+                      struct simba__tenure *tenure);
+
 /** Does its lease run? It is over after its last millisecond. */
 static inline bool simba__tenure_is_live(const struct simba__tenure *tenure,
                                          int64_t now_ms)

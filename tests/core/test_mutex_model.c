@@ -219,7 +219,7 @@ MODEL_TEST(nobody_passes_although_it_would_fit)
     s.owners = crowd(1, 4);
     s.first = waiter(5, 0); /* waits to be alone */
     decide(SIMBA_ACQUIRE, 4);
-    expect_refused(SIMBA__OFFER_MS);
+    expect_refused(70);
     assert_false(v.offer_to);
     assert_false(v.is_head);
     s.first = waiter(5, 2);

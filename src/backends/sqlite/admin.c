@@ -63,7 +63,7 @@ int simba__sqlite_break(struct simba__sqlite *self,
     const char *reason = request->reason == NULL ? "" : request->reason;
     int rc = SIMBA_OK;
 
-    if (!request->now) {
+    if (!request->now && !self->record.is_crowd) {
         rc = simba__sqlite_execute(self, SIMBA__SQLITE_BREAK_TENURE, error,
                                    "tn", request->mutex, request->token);
     }

@@ -366,11 +366,16 @@ enum { APPLICATION = 0x536D6261, VERSION = 3 };
 #define TO_SECOND                                                              \
     "ALTER TABLE simba_tenure ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
 #define TO_THIRD SIMBA__SQL_RESERVE_TABLE "PRAGMA user_version = 3"
+#define TO_LATEST                                                              \
+    "ALTER TABLE simba_tenure ADD COLUMN asked TEXT NOT NULL DEFAULT '';"      \
+    "ALTER TABLE simba_line ADD COLUMN slots INTEGER NOT NULL DEFAULT 0;"      \
+    "ALTER TABLE simba_line ADD COLUMN rank INTEGER NOT NULL DEFAULT 0"
 
 enum found {
     FOUND_OURS,
     FOUND_FIRST, /* an older version */
     FOUND_SECOND,
+    FOUND_THIRD, /* this version, but without what it got later */
     FOUND_EMPTY,
     FOUND_BUSY,
     FOUND_BAD /* `error` says what is wrong */
@@ -450,7 +455,15 @@ static enum found look(struct simba__sqlite *self, simba_error *error)
         return FOUND_BAD;
     }
     if (facts.values[1] == VERSION) {
-        return FOUND_OURS;
+        /* The statement is needed anyway, and prepared but once. */
+        sqlite3_stmt *row = simba__sqlite_prepare(
+            self, SIMBA__SQLITE_LOAD_MUTEX, error, "t", "");
+
+        sqlite3_reset(row);
+        return row != NULL                              ? FOUND_OURS
+               : (error->native & 0xff) == SQLITE_ERROR ? FOUND_THIRD
+               : simba__sqlite_is_busy(error->native)   ? FOUND_BUSY
+                                                        : FOUND_BAD;
     }
     return facts.values[1] == 2 ? FOUND_SECOND : FOUND_FIRST;
 }
@@ -500,14 +513,21 @@ static int ensure_schema(struct simba__sqlite *self,
             if (found == FOUND_OURS && before == FOUND_EMPTY) {
                 found = change(self, FOUND_EMPTY, SCHEMA, error);
             }
-        } else if (found == FOUND_FIRST || found == FOUND_SECOND) {
+        } else if (found == FOUND_FIRST || found == FOUND_SECOND ||
+                   found == FOUND_THIRD) {
             found = change(self, found,
-                           found == FOUND_FIRST ? TO_SECOND TO_THIRD : TO_THIRD,
+                           found == FOUND_FIRST    ? TO_SECOND TO_THIRD
+                           : found == FOUND_SECOND ? TO_THIRD
+                                                   : TO_LATEST,
                            error);
+            if (found == FOUND_OURS) {
+                found = look(self, error); /* one step at a time */
+            }
         }
-    } while (found == FOUND_BUSY &&
-             simba__sqlite_nap(stuck_ms < deadline_ms ? stuck_ms : deadline_ms,
-                               tries++));
+    } while (found == FOUND_THIRD ||
+             (found == FOUND_BUSY &&
+              simba__sqlite_nap(stuck_ms < deadline_ms ? stuck_ms : deadline_ms,
+                                tries++)));
     if (found == FOUND_BUSY && simba_loop_now_ms() >= stuck_ms) {
         return fail_locked(self, error->native, error);
     }

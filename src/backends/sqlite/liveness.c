@@ -329,9 +329,14 @@ void simba__sqlite_remove_dead(struct simba__sqlite *self)
         return;
     }
     n = find_dead(self, dead);
+    rc = simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, &error, "");
     for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
         rc = simba__sqlite_execute(self, SIMBA__SQLITE_FREE_PROCESS, &error,
                                    "t", dead[i].process);
+        if (rc == SIMBA_OK) {
+            rc = simba__sqlite_execute(self, SIMBA__SQLITE_FREE_SLOTS, &error,
+                                       "t", dead[i].process);
+        }
         if (rc == SIMBA_OK) {
             rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_PROCESS, &error,
                                        "t", dead[i].process);
@@ -467,6 +472,30 @@ static int wait_and_see(struct simba__sqlite *self,
     return SIMBA_OK;
 }
 
+/* Of several owners those go whose processes are dead: with a reboot all, else
+ * those whose death frees their slots. */
+static void free_dead_slots(struct simba__sqlite *self)
+{
+    struct simba__sqlite_record *record = &self->record;
+    struct simba__tenure *tenure;
+    size_t i = 0;
+
+    while ((tenure = simba__mutex_tenure(&record->after, i)) != NULL) {
+        const struct simba__sqlite_peer *peer =
+            &record->peers[tenure->connection];
+        bool is_dead =
+            simba__sqlite_life_of(self, peer->process) == SIMBA__SQLITE_DEAD;
+
+        self->has_dead |= is_dead;
+        if (is_dead &&
+            (peer->is_handover || strcmp(peer->boot, self->boot) != 0)) {
+            simba__mutex_end(&record->after, tenure);
+        } else {
+            i++;
+        }
+    }
+}
+
 int simba__sqlite_correct(struct simba__sqlite *self,
                           const char *mutex,
                           simba_error *error)
@@ -486,6 +515,10 @@ int simba__sqlite_correct(struct simba__sqlite *self,
             SIMBA__SQLITE_DEAD) {
         after->is_offered = false;
         self->has_dead = true;
+    }
+    if (record->is_crowd) {
+        free_dead_slots(self);
+        return SIMBA_OK;
     }
     if (after->owner.id[0] == '\0') {
         return SIMBA_OK;

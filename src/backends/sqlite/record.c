@@ -66,6 +66,65 @@ static size_t add_peer(struct simba__sqlite_record *record)
     return record->peer_count++;
 }
 
+static struct simba__tenure *add_tenure(struct simba__mutex_record *mutex)
+{
+    if (mutex->owner.id[0] == '\0') {
+        return &mutex->first;
+    }
+    return simba__array_reserve(&mutex->others, &mutex->other_room,
+                                mutex->other_count + 1, sizeof *mutex->others)
+               ? &mutex->others[mutex->other_count++]
+               : NULL;
+}
+
+/* The tenures of a mutex that several may own. */
+static int load_slots(struct simba__sqlite *self,
+                      const char *mutex,
+                      simba_error *error)
+{
+    struct simba__sqlite_record *record = &self->record;
+    sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_SLOTS,
+                                              error, "t", mutex);
+    int rc;
+
+    if (row == NULL) {
+        return error->code;
+    }
+    while ((rc = sqlite3_step(row)) == SQLITE_ROW) {
+        struct simba__tenure *tenure = add_tenure(&record->before);
+        size_t connection = record->before.other_count == 0
+                                ? SIMBA__SQLITE_OWNER
+                                : add_peer(record);
+        struct simba__sqlite_peer *peer;
+        simba_owner *owner;
+
+        if (tenure == NULL || connection == SIZE_MAX) {
+            rc = SQLITE_NOMEM;
+            break;
+        }
+        memset(tenure, 0, sizeof *tenure);
+        owner = &tenure->owner;
+        peer = &record->peers[connection];
+        tenure->connection = connection;
+        tenure->attempt = read_attempt(row, 1);
+        owner->token = (uint64_t)sqlite3_column_int64(row, 0);
+        read_text(row, 2, owner->id, sizeof owner->id);
+        owner->slot = (uint32_t)sqlite3_column_int64(row, 3);
+        owner->slots = (uint32_t)sqlite3_column_int64(row, 4);
+        owner->acquired_at_ms = sqlite3_column_int64(row, 5);
+        owner->ttl_at_ms = sqlite3_column_int64(row, 6);
+        owner->transition_at_ms = sqlite3_column_int64(row, 7);
+        read_text(row, 8, peer->boot, sizeof peer->boot);
+        read_text(row, 9, peer->process, sizeof peer->process);
+        peer->is_handover = sqlite3_column_int(row, 10) != 0;
+        owner->is_broken = sqlite3_column_int(row, 11) != 0;
+        read_text(row, 12, tenure->asked, sizeof tenure->asked);
+        owner->is_asked = tenure->asked[0] != '\0';
+    }
+    sqlite3_reset(row);
+    return simba__sqlite_result(self, rc, error);
+}
+
 static int load_owner(struct simba__sqlite *self,
                       const char *mutex,
                       simba_error *error)
@@ -100,11 +159,38 @@ static int load_owner(struct simba__sqlite *self,
         record->is_handover = sqlite3_column_int(row, 10) != 0;
         owner->is_broken = sqlite3_column_int(row, 11) != 0;
         before->former_token = (uint64_t)sqlite3_column_int64(row, 12);
+        read_text(row, 13, before->first.asked, sizeof before->first.asked);
+        owner->is_asked = before->first.asked[0] != '\0';
+        before->first.connection = SIMBA__SQLITE_OWNER;
     }
     before->tenure_token = before->last_token;
+    record->row = *owner;
+    record->is_crowd = strcmp(owner->id, SIMBA__CROWD_ID) == 0;
     sqlite3_reset(row);
-    return simba__sqlite_result(self, rc == SQLITE_ROW ? SQLITE_DONE : rc,
-                                error);
+    rc = simba__sqlite_result(self, rc == SQLITE_ROW ? SQLITE_DONE : rc, error);
+    if (rc == SIMBA_OK && record->is_crowd) {
+        memset(&before->first, 0, sizeof before->first);
+        rc = load_slots(self, mutex, error);
+    }
+    return rc;
+}
+
+/* As the tables have it, to be changed by the model. */
+static bool copy_tenures(struct simba__mutex_record *to,
+                         const struct simba__mutex_record *from)
+{
+    if (from->other_count > 0 &&
+        !simba__array_reserve(&to->others, &to->other_room, from->other_count,
+                              sizeof *to->others)) {
+        return false;
+    }
+    to->first = from->first;
+    to->other_count = from->other_count;
+    if (from->other_count > 0) {
+        memcpy(to->others, from->others,
+               from->other_count * sizeof *to->others);
+    }
+    return true;
 }
 
 static bool append(struct simba__mutex_record *mutex,
@@ -126,6 +212,7 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
         .attempt = read_attempt(row, 1),
         .connection = add_peer(record),
         .lapses_ms = sqlite3_column_int64(row, 5),
+        .slots = (uint32_t)sqlite3_column_int64(row, 7),
     };
     int64_t offered_until_ms = sqlite3_column_int64(row, 6);
     struct simba__sqlite_peer *peer;
@@ -222,6 +309,7 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
                               simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
+    const struct simba__tenure *mine;
     struct simba__sqlite_peer *peer;
     int rc;
 
@@ -240,8 +328,15 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     memcpy(peer->process, self->process, sizeof self->process);
     memcpy(peer->boot, self->boot, sizeof self->boot);
     rc = load_owner(self, request->mutex, error);
-    record->after.owner = record->before.owner;
-    record->after.attempt = record->before.attempt;
+    if (!copy_tenures(&record->after, &record->before)) {
+        return simba__sqlite_result(self, SQLITE_NOMEM, error);
+    }
+    /* A renewal that lets more in offers it to them. */
+    mine = simba__mutex_find_tenure(&record->before, request->attempt);
+    if (request->kind == SIMBA_RENEW && request->slots > 1 && mine != NULL &&
+        request->slots > mine->owner.slots) {
+        record->is_owner_only = is_owner_only = false;
+    }
     record->after.last_token = record->before.last_token;
     record->after.tenure_token = record->before.tenure_token;
     record->after.former_token = record->before.former_token;
@@ -268,14 +363,116 @@ struct writing {
     int rc;
 };
 
+static const struct simba__tenure *find_token(
+    const struct simba__mutex_record *mutex,
+    uint64_t token)
+{
+    const struct simba__tenure *tenure;
+    size_t i = 0;
+
+    while ((tenure = simba__mutex_tenure(mutex, i)) != NULL &&
+           tenure->owner.token != token) {
+        i++;
+    }
+    return tenure;
+}
+
+/* The tenures of a mutex that several may own, or did. */
+static void store_slots(struct writing *w, bool is_crowd)
+{
+    struct simba__sqlite *self = w->self;
+    const struct simba__sqlite_record *record = &self->record;
+    const struct simba__tenure *was, *is;
+
+    for (size_t i = 0; record->is_crowd && w->rc == SIMBA_OK &&
+                       (was = simba__mutex_tenure(&record->before, i)) != NULL;
+         i++) {
+        if (!is_crowd || find_token(&record->after, was->owner.token) == NULL) {
+            w->is_changed = true;
+            w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_SLOT,
+                                          w->error, "tn", w->request->mutex,
+                                          was->owner.token);
+        }
+    }
+    if (is_crowd && w->rc == SIMBA_OK && !record->is_crowd) {
+        w->rc =
+            simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, w->error, "");
+    }
+    for (size_t i = 0; is_crowd && w->rc == SIMBA_OK &&
+                       (is = simba__mutex_tenure(&record->after, i)) != NULL;
+         i++) {
+        const simba_owner *owner = &is->owner;
+        const struct simba__sqlite_peer *peer = &record->peers[is->connection];
+        bool is_ours = is->connection == SIMBA__SQLITE_SELF;
+
+        was = find_token(&record->before, owner->token);
+        if (record->is_crowd && was != NULL &&
+            memcmp(was, is, sizeof *is) == 0) {
+            continue;
+        }
+        w->is_changed = true;
+        w->rc = simba__sqlite_execute(
+            self, SIMBA__SQLITE_STORE_SLOT, w->error, "tnatnnnnnttnnt",
+            w->request->mutex, owner->token, is->attempt, owner->id,
+            (int64_t)owner->slot, (int64_t)owner->slots, owner->acquired_at_ms,
+            owner->ttl_at_ms, owner->transition_at_ms, peer->boot,
+            peer->process,
+            (int64_t)(is_ours ? self->settings.is_handover : peer->is_handover),
+            (int64_t)owner->is_broken, is->asked);
+    }
+}
+
+/* Others see the owner 'slots@' until the last of several ends, under the
+ * newest token, with a tenure that is nobody's and that no death ends. */
+static void store_crowd(struct writing *w)
+{
+    static const simba_attempt nobody;
+    struct simba__sqlite *self = w->self;
+    const struct simba__sqlite_record *record = &self->record;
+    simba_owner shown = simba__mutex_shown(&record->after, record->now_ms);
+    uint64_t token = record->after.tenure_token;
+
+    memcpy(shown.id, SIMBA__CROWD_ID, sizeof SIMBA__CROWD_ID);
+    if (record->is_crowd && token == record->before.last_token &&
+        shown.ttl_at_ms == record->row.ttl_at_ms &&
+        shown.transition_at_ms == record->row.transition_at_ms) {
+        return;
+    }
+    w->is_changed = true;
+    w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_STORE_MUTEX, w->error,
+                                  "tnnntn", w->request->mutex,
+                                  shown.acquired_at_ms, shown.ttl_at_ms,
+                                  shown.transition_at_ms, shown.id, token);
+    if (w->rc == SIMBA_OK &&
+        (!record->is_crowd || token != record->before.last_token)) {
+        w->rc = simba__sqlite_execute(
+            self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnnt",
+            w->request->mutex, token, nobody, self->boot, self->process,
+            shown.transition_at_ms - shown.acquired_at_ms, (int64_t)0,
+            (int64_t)0, record->after.former_token, "");
+    }
+}
+
 static void store_owner(struct writing *w)
 {
     struct simba__sqlite *self = w->self;
     const struct simba__sqlite_record *record = &self->record;
     const simba_owner *owner = &record->after.owner;
-    const simba_owner *before = &record->before.owner;
+    const simba_owner *before =
+        record->is_crowd ? &record->row : &record->before.owner;
     bool is_free = owner->id[0] == '\0';
+    bool is_crowd = owner->slots > 1;
     int64_t lease_ms = w->request->ttl_ms + w->request->transition_ms;
+
+    if (is_crowd || record->is_crowd) {
+        store_slots(w, is_crowd);
+    }
+    if (is_crowd || w->rc != SIMBA_OK) {
+        if (w->rc == SIMBA_OK) {
+            store_crowd(w);
+        }
+        return;
+    }
 
     if (owner->token == before->token &&
         owner->acquired_at_ms == before->acquired_at_ms &&
@@ -295,10 +492,11 @@ static void store_owner(struct writing *w)
     }
     /* Only ever our own: nobody else's tenure gets a new beginning or lease. */
     w->rc = simba__sqlite_execute(
-        self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnn",
+        self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnnt",
         w->request->mutex, owner->token, record->after.attempt, self->boot,
         self->process, lease_ms, (int64_t)self->settings.is_handover,
-        (int64_t)owner->is_broken, record->after.former_token);
+        (int64_t)owner->is_broken, record->after.former_token,
+        record->after.first.asked);
 }
 
 static void drop_waiter(struct writing *w, const struct simba__waiter *waiter)
@@ -322,9 +520,10 @@ static void store_waiter(struct writing *w,
     if (w->rc == SIMBA_OK) {
         w->is_changed = true;
         w->rc = simba__sqlite_execute(
-            w->self, SIMBA__SQLITE_STORE_WAITER, w->error, "tnatttnn",
+            w->self, SIMBA__SQLITE_STORE_WAITER, w->error, "tnatttnnn",
             w->request->mutex, waiter->position, waiter->attempt, waiter->id,
-            peer->boot, peer->process, waiter->lapses_ms, offered_until_ms);
+            peer->boot, peer->process, waiter->lapses_ms, offered_until_ms,
+            (int64_t)waiter->slots);
     }
 }
 
@@ -337,6 +536,7 @@ static bool is_stale(const struct writing *w,
     const struct simba__sqlite_record *record = &w->self->record;
 
     return strcmp(before->id, after->id) != 0 ||
+           before->slots != after->slots ||
            strcmp(record->peers[before->connection].process,
                   record->peers[after->connection].process) != 0 ||
            (before->lapses_ms != after->lapses_ms &&

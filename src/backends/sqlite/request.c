@@ -129,8 +129,10 @@ static const char *find_obstacle(struct simba__sqlite *self, uint64_t position)
         }
     }
     if (simba__mutex_is_held(after, record->now_ms)) {
-        return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process
-                                   : "";
+        return record->is_handover ||
+                       record->peers[SIMBA__SQLITE_OWNER].is_handover
+                   ? record->peers[SIMBA__SQLITE_OWNER].process
+                   : "";
     }
     return after->is_offered ? record->peers[after->offered.connection].process
                              : "";
@@ -178,9 +180,14 @@ static int decide(struct simba__sqlite *self,
     }
     if (request->kind == SIMBA_BREAK && reply->mine) {
         rc = simba__sqlite_break(self, request, error);
-        if (rc != SIMBA_OK) {
-            return rc;
-        }
+    } else if (request->kind == SIMBA_HAND_OVER && reply->to[0] != '\0' &&
+               !record->is_crowd) {
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_ASK_TENURE, error, "tnt",
+                                   request->mutex, record->before.owner.token,
+                                   record->after.first.asked);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
     }
     wake_successor(self, request);
     if (request->kind == SIMBA_ACQUIRE && reply->is_queued) {
@@ -199,7 +206,8 @@ static int decide(struct simba__sqlite *self,
     if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE && reply->mine) {
         rc = simba__sqlite_reserve_cover(self, reply->token, is_changed, error);
     }
-    *is_changed |= request->kind == SIMBA_BREAK && reply->mine;
+    *is_changed |= (request->kind == SIMBA_BREAK && reply->mine) ||
+                   (request->kind == SIMBA_HAND_OVER && reply->to[0] != '\0');
     return rc == SIMBA_OK && *is_changed
                ? simba__sqlite_reserve_tell(self, error)
                : rc;
@@ -279,6 +287,7 @@ static int serve_read(struct simba__sqlite *self,
     struct simba__sqlite_record *record = &self->record;
     struct simba__mutex_host host = simba__sqlite_host(self);
     struct simba__waiter_walk walk = {.record = &record->after, .host = &host};
+    const struct simba__tenure *tenure;
     simba_waiter waiter;
     int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
                                  request->deadline_ms, error);
@@ -292,6 +301,14 @@ static int serve_read(struct simba__sqlite *self,
     if (rc == SIMBA_OK) {
         simba__mutex_read(&record->after, record->now_ms, &request->reply);
         walk.now_ms = record->now_ms;
+        for (size_t i = 0;
+             request->want_queue &&
+             (tenure = simba__mutex_tenure(walk.record, i)) != NULL;
+             i++) {
+            if (simba__tenure_is_live(tenure, walk.now_ms)) {
+                simba_request_add_owner(request, &tenure->owner);
+            }
+        }
         while (simba__mutex_next_waiter(&walk, &waiter)) {
             simba_request_add_waiter(request, &waiter);
         }
@@ -356,6 +373,11 @@ int simba__sqlite_serve(void *argument,
         return request->kind == SIMBA_DOCTOR
                    ? simba__sqlite_doctor(self, request)
                    : simba__sqlite_fail_absent(self, error);
+    }
+    if (request->slots > 1 && self->settings.is_trusted) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "sqlite: several owners need a file system of "
+                               "one machine, not fs=trust");
     }
     rc = follow_file(self, request, error);
     if (rc != SIMBA_OK) {

@@ -28,14 +28,11 @@ CREATE TABLE simba_mutex (
     fencing_token INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
--- "asked", "slots" and "rank" are reserved, and files of this version that were
--- made before have them not. Both shapes are version 3 on purpose: no statement
--- names these columns, all name the others, so every program of version 3 serves
--- both, while a higher version would shut the older programs out of the file for
--- columns that nobody uses. Who uses them first adds what
--- pragma_table_info('simba_tenure') and ('simba_line') do not show, by ALTER TABLE
--- with these defaults, and raises the version only if programs that do not know
--- the columns would do harm: they write the defaults into every row they replace.
+-- "asked" and "slots" came later than version 3, and so did simba_slot; "rank" is
+-- reserved. Files without them are version 3, too: who opens one adds them. Older
+-- programs name the columns they know and write the defaults into every row they
+-- replace, which does no harm: a waiter is then taken for one that wants to be
+-- alone, until it asks again.
 
 -- What else is known of the tenure with this token. With another token than
 -- simba_mutex has, it is the one before. "former" is the token of the tenure

@@ -39,6 +39,12 @@ enum {
     X(STORE_MUTEX, SIMBA__SQL_STORE_MUTEX)                                     \
     X(STORE_TENURE, SIMBA__SQL_STORE_TENURE)                                   \
     X(STORE_WAITER, SIMBA__SQL_STORE_WAITER)                                   \
+    X(SLOT_TABLE, SIMBA__SQL_SLOT_TABLE)                                       \
+    X(LOAD_SLOTS, SIMBA__SQL_LOAD_SLOTS)                                       \
+    X(STORE_SLOT, SIMBA__SQL_STORE_SLOT)                                       \
+    X(DROP_SLOT, SIMBA__SQL_DROP_SLOT)                                         \
+    X(FREE_SLOTS, SIMBA__SQL_FREE_SLOTS)                                       \
+    X(ASK_TENURE, SIMBA__SQL_ASK_TENURE)                                       \
     X(DROP_WAITER, SIMBA__SQL_DROP_WAITER)                                     \
     X(DROP_STRANGERS, SIMBA__SQL_DROP_STRANGERS)                               \
     X(STORE_TOMBSTONE, SIMBA__SQL_STORE_TOMBSTONE)                             \
@@ -105,6 +111,7 @@ struct simba__sqlite_reserve {
 struct simba__sqlite_peer {
     char process[SIMBA__SQLITE_PROCESS + 1];
     char boot[SIMBA__SQLITE_BOOT + 1];
+    bool is_handover; /* of an owner with slots: its death frees its slot */
 };
 
 enum { SIMBA__SQLITE_SELF = 0, SIMBA__SQLITE_OWNER = 1 };
@@ -120,6 +127,8 @@ struct simba__sqlite_record {
     int64_t lease_ms;
     bool is_handover;
     bool is_sighted; /* something was written of it */
+    simba_owner row; /* the owner in simba_mutex, as it was */
+    bool is_crowd;   /* and its tenures are in simba_slot */
 
     struct simba__sqlite_peer *peers;
     size_t peer_count, peer_room;

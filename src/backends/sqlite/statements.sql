@@ -6,14 +6,14 @@
 -- name: load_mutex
 SELECT m.owner_id, m.acquired_at, m.ttl_at, m.transition_at, m.fencing_token,
        m.version, t.attempt, t.boot, t.process, t.lease, t.handover, t.broken,
-       t.former
+       t.former, t.asked
 FROM simba_mutex AS m
 LEFT JOIN simba_tenure AS t
     ON t.mutex = m.mutex AND t.token = m.fencing_token
 WHERE m.mutex = ?1
 
 -- name: load_queue
-SELECT place, attempt, id, boot, process, lapses_at, called_until
+SELECT place, attempt, id, boot, process, lapses_at, called_until, slots
 FROM simba_line
 WHERE mutex = ?1
 ORDER BY place, attempt
@@ -35,13 +35,54 @@ ON CONFLICT (mutex) DO UPDATE SET
 
 -- name: store_tenure
 INSERT OR REPLACE INTO simba_tenure (mutex, token, attempt, boot, process,
-                                     lease, handover, broken, former)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                                     lease, handover, broken, former, asked)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+
+-- name: slot_table
+-- Made with the first mutex that several may own: its tenures. In simba_mutex it
+-- has the owner 'slots@' until the last of them ends, and a row in simba_tenure
+-- that is nobody's, for programs that know of one owner only.
+CREATE TABLE IF NOT EXISTS simba_slot (
+    mutex TEXT COLLATE BINARY NOT NULL,
+    token INTEGER NOT NULL,
+    attempt BLOB NOT NULL,
+    id TEXT COLLATE BINARY NOT NULL,
+    slot INTEGER NOT NULL,
+    slots INTEGER NOT NULL,
+    acquired_at INTEGER NOT NULL,
+    ttl_at INTEGER NOT NULL,
+    transition_at INTEGER NOT NULL,
+    boot TEXT NOT NULL,
+    process TEXT NOT NULL,
+    handover INTEGER NOT NULL,
+    broken INTEGER NOT NULL,
+    asked TEXT NOT NULL,
+    PRIMARY KEY (mutex, token)
+) WITHOUT ROWID
+
+-- name: load_slots
+SELECT token, attempt, id, slot, slots, acquired_at, ttl_at, transition_at,
+       boot, process, handover, broken, asked
+FROM simba_slot
+WHERE mutex = ?1
+ORDER BY token
+
+-- name: store_slot
+INSERT OR REPLACE INTO simba_slot (mutex, token, attempt, id, slot, slots,
+                                   acquired_at, ttl_at, transition_at, boot,
+                                   process, handover, broken, asked)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+
+-- name: drop_slot
+DELETE FROM simba_slot WHERE mutex = ?1 AND token = ?2
+
+-- name: free_slots
+DELETE FROM simba_slot WHERE process = ?1 AND handover <> 0
 
 -- name: store_waiter
 INSERT OR REPLACE INTO simba_line (mutex, place, attempt, id, boot, process,
-                                   lapses_at, called_until)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                                   lapses_at, called_until, slots)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 
 -- name: drop_waiter
 DELETE FROM simba_line WHERE mutex = ?1 AND place = ?2 AND attempt = ?3
@@ -79,6 +120,9 @@ SELECT mutex FROM simba_line
 
 -- name: break_tenure
 UPDATE simba_tenure SET broken = 1 WHERE mutex = ?1 AND token = ?2
+
+-- name: ask_tenure
+UPDATE simba_tenure SET asked = ?3 WHERE mutex = ?1 AND token = ?2
 
 -- name: audit_table
 -- Made with the first break: who ended which tenure by force, and why.

@@ -8,5 +8,5 @@ SQL_TEST(test_sql_model__does_as_the_model_does)
 {
     struct handle *handles[] = {&first, &second, &third, &first, &second};
 
-    play_against_the_row(handles, 50);
+    play_against_the_row(handles, 50, false);
 }

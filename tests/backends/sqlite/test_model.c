@@ -9,5 +9,13 @@ SQLITE_TEST(test_sqlite_model__does_as_the_model_does)
     struct handle *handles[] = {&first, &first, &first, &first, &first};
 
     must_open(&first, "?synchronous=normal");
-    play_against_the_row(handles, 25);
+    play_against_the_row(handles, 25, false);
+}
+
+SQLITE_TEST(test_sqlite_model__several_own_it_as_in_the_model)
+{
+    struct handle *handles[] = {&first, &first, &first, &first, &first};
+
+    must_open(&first, "?synchronous=normal");
+    play_against_the_row(handles, 25, true);
 }

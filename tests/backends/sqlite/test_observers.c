@@ -279,3 +279,58 @@ SQLITE_TEST(test_sqlite_observers__schema_of_before_is_upgraded)
     assert_int_equal(got.ended, alice.token);
     must_open(&second, ""); /* found as it should be */
 }
+
+SQLITE_TEST(test_sqlite_observers__schema_without_slots_gets_them)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    must_open(&first, "");
+    ask(&alice);
+    handle_close(&first);
+    sql("ALTER TABLE simba_tenure DROP COLUMN asked;"
+        "ALTER TABLE simba_line DROP COLUMN slots;"
+        "ALTER TABLE simba_line DROP COLUMN rank");
+    must_open(&first, "");
+    assert_int_equal(sql("PRAGMA user_version"), 3);
+    look(&bob);
+    assert_string_equal(got.owner.id, "alice"); /* nothing was lost */
+    release(&alice);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+/* Programs of before know of one owner only. What they see of several ends when
+ * the last of them does, and is no process that could be dead. */
+SQLITE_TEST(test_sqlite_observers__several_owners_look_like_one)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    simba_request request;
+
+    must_open(&first, "");
+    request = asking(&alice);
+    request.slots = 2;
+    run(&alice, request);
+    alice.ttl_ms = bob.ttl_ms = 50000;
+    request = asking(&bob);
+    request.slots = 2;
+    run(&bob, request);
+    assert_true(got.mine);
+    assert_int_equal(got.slot, 1);
+    assert_int_equal(got.owned, 2);
+    assert_int_equal(
+        sql("SELECT count(*) FROM simba_mutex AS m, simba_slot AS s"
+            " WHERE m.owner_id = 'slots@'"
+            " AND m.transition_at >= s.transition_at"
+            " AND m.fencing_token >= s.token"),
+        2);
+    assert_int_equal(
+        sql("SELECT count(*) FROM simba_tenure AS t, simba_mutex AS m"
+            " WHERE t.token = m.fencing_token AND t.handover = 0"
+            " AND t.attempt = zeroblob(16)"),
+        1);
+    release(&bob);
+    release(&alice);
+    assert_int_equal(sql("SELECT count(*) FROM simba_slot"), 0);
+    assert_int_equal(
+        sql("SELECT count(*) FROM simba_mutex WHERE owner_id = ''"), 1);
+}
