@@ -57,7 +57,7 @@ static void put_held(const struct simba__job *job)
 _Noreturn void simba__child_run(struct simba__job *job, int gate)
 {
     struct simba__share *share = job->share;
-    char word, token[24];
+    char word, token[24], slot[16];
     ssize_t length;
 
     assert(gate >= 0 && job->argv[0] != NULL);
@@ -93,6 +93,12 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", share->id, 1);
+    if (job->slots > 1) {
+        (void)snprintf(slot, sizeof slot, "%" PRIu32, share->slot);
+        (void)setenv("SIMBA_SLOT", slot, 1);
+    } else {
+        (void)unsetenv("SIMBA_SLOT"); /* of a simba above us */
+    }
     put_held(job);
     if (!job->keeps_secrets) {
         simba__environment_drop(is_secret);

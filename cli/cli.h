@@ -248,6 +248,7 @@ int simba__cmd_show(struct simba__words *words);
 int simba__cmd_held(struct simba__words *words);
 int simba__cmd_watch(struct simba__words *words);
 int simba__cmd_break(struct simba__words *words);
+int simba__cmd_hand_over(struct simba__words *words);
 int simba__cmd_doctor(struct simba__words *words);
 int simba__cmd_init(struct simba__words *words);
 

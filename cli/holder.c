@@ -129,6 +129,7 @@ static int open_locker(struct simba__holder *holder)
     options.times.transition_ms = job->transition_ms;
     options.times.max_hold_ms = job->max_hold_ms;
     options.times.min_hold_ms = job->min_hold_ms;
+    options.slots = job->slots;
     if (job->kill_after_ms >= 0) {
         options.times.budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
     }
@@ -234,6 +235,7 @@ static int acquire(struct simba__holder *holder)
         }
     }
     atomic_store(&holder->metrics.runs.waited_ms, simba__clock_ms() - asked_ms);
+    holder->job->share->slot = simba_locker_slot(atomic_load(&holder->locker));
     simba__wait_notice_over(notice);
     return rc;
 }

@@ -66,6 +66,7 @@ struct simba__share {
     atomic_bool is_tty_lent;   /* CMD's group was given the terminal */
     atomic_bool is_front_idle; /* the front stopped itself because CMD did */
     uint64_t token;            /* written before CMD is told to start */
+    uint32_t slot;             /* likewise */
     char id[SIMBA_ID_MAX + 1];
 };
 
@@ -81,6 +82,7 @@ struct simba__job {
     int64_t transition_ms; /* negative: the library's default */
     int64_t max_hold_ms;
     int64_t min_hold_ms;
+    uint32_t slots;        /* how many may hold it; 0: we alone */
     bool keeps_secrets;    /* CMD sees our passwords */
     int64_t kill_after_ms; /* negative: what fits the default budget */
     int conflict_code;

@@ -31,6 +31,7 @@ static const char help[] =
     "  held NAME             does anybody own it? For scripts: 0 yes, 1 no\n"
     "  watch [NAME…]         tell every change of owner\n"
     "  break NAME …          end a tenure by force\n"
+    "  hand-over NAME        ask its owner to let the next have it\n"
     "  doctor                what this store guarantees, and what it does not\n"
     "  init                  make what this store needs, or print how\n"
     "  bench SCENARIO        measure this store against its floor\n"
@@ -68,11 +69,17 @@ static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 static const struct command {
     const char *name;
     int (*run)(struct simba__words *words);
-} commands[] = {{"lock", simba__cmd_run},    {"lead", simba__cmd_run},
-                {"every", simba__cmd_run},   {"list", simba__cmd_list},
-                {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
-                {"break", simba__cmd_break}, {"doctor", simba__cmd_doctor},
-                {"init", simba__cmd_init},   {"held", simba__cmd_held}};
+} commands[] = {{"lock", simba__cmd_run},
+                {"lead", simba__cmd_run},
+                {"every", simba__cmd_run},
+                {"list", simba__cmd_list},
+                {"show", simba__cmd_show},
+                {"held", simba__cmd_held},
+                {"watch", simba__cmd_watch},
+                {"break", simba__cmd_break},
+                {"hand-over", simba__cmd_hand_over},
+                {"doctor", simba__cmd_doctor},
+                {"init", simba__cmd_init}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

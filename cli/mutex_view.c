@@ -55,9 +55,12 @@ struct simba__view simba__view_of(const char *mutex,
 struct simba__view simba__view_shown(const char *mutex,
                                      const simba_report *report)
 {
-    return simba__view_of(mutex, simba_report_owner(report),
-                          (int)simba_report_waiter_count(report),
-                          simba_report_store_ms(report));
+    struct simba__view view = simba__view_of(
+        mutex, simba_report_owner(report),
+        (int)simba_report_waiter_count(report), simba_report_store_ms(report));
+
+    view.report = report;
+    return view;
 }
 
 struct simba__views simba__view_listed(const simba_report *report)
@@ -89,23 +92,49 @@ static void put_tenure(struct simba__json *json, const struct simba__view *view)
     simba__json_flag(json, "broken", view->owner->is_broken);
 }
 
-/* A mutex has one slot, which has no number. */
+static void put_owner(struct simba__json *json, const struct simba__view *view)
+{
+    const simba_owner *owner = view->owner;
+    struct simba__json item;
+
+    simba__json_item(&item, json);
+    put_tenure(&item, view);
+    simba__put_ms(&item, "slot",
+                  owner->slots > 1 ? (int64_t)owner->slot : SIMBA__UNKNOWN);
+    simba__json_end(&item);
+}
+
+/* A mutex with one slot has no number for it; one that any number share has no
+ * number of slots. How many own one of a list is not known. */
 void simba__view_members(struct simba__json *json,
                          const struct simba__view *view)
 {
-    bool is_owned = view->owner->id[0] != '\0';
-    struct simba__json owner;
+    const simba_report *report = view->report;
+    size_t owned = report != NULL ? simba_report_owner_count(report)
+                                  : view->owner->id[0] != '\0';
+    uint32_t slots = view->owner->slots > 1 ? view->owner->slots : 1;
 
+    for (size_t i = 1; report != NULL && i < owned; i++) {
+        uint32_t other = simba_report_owner_at(report, i)->slots;
+
+        slots = other < slots ? other : slots;
+    }
     simba__json_text(json, "mutex", view->mutex);
     put_tenure(json, view);
-    simba__json_number(json, "owned", is_owned ? 1 : 0);
-    simba__json_number(json, "slots", 1);
+    simba__put_ms(json, "owned",
+                  report == NULL && slots > 1 ? SIMBA__UNKNOWN
+                                              : (int64_t)owned);
+    simba__put_ms(json, "slots",
+                  slots == UINT32_MAX ? SIMBA__UNKNOWN : (int64_t)slots);
     simba__json_list(json, "owners");
-    if (is_owned) {
-        simba__json_item(&owner, json);
-        put_tenure(&owner, view);
-        simba__json_text(&owner, "slot", NULL);
-        simba__json_end(&owner);
+    for (size_t i = 0; i < owned; i++) {
+        struct simba__view one = *view;
+
+        if (i > 0) {
+            one = simba__view_of(view->mutex, simba_report_owner_at(report, i),
+                                 view->waiting, simba_report_store_ms(report));
+        }
+        put_owner(json, &one);
     }
     simba__json_list_end(json);
     simba__put_ms(json, "waiting", view->waiting);

@@ -9,11 +9,12 @@
 
 struct simba__view {
     const char *mutex;
-    const simba_owner *owner;
-    int waiting;           /* -1: unknown */
-    int64_t age_ms;        /* of the tenure */
-    int64_t ttl_left_ms;   /* until it should have been renewed */
-    int64_t lease_left_ms; /* until it is free */
+    const simba_owner *owner;   /* of several the oldest */
+    const simba_report *report; /* has all of them; NULL: not looked for */
+    int waiting;                /* -1: unknown */
+    int64_t age_ms;             /* of the tenure */
+    int64_t ttl_left_ms;        /* until it should have been renewed */
+    int64_t lease_left_ms;      /* until it is free */
 };
 
 /** The time to compare the times of owners and waiters with: what the store has

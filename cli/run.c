@@ -67,6 +67,10 @@ static const char lock_help[] =
     "                      and may be so late; default: 6s. Others wait for\n"
     "                      both when the machine of the owner dies\n"
     "      --id ID         owner id; default: made of process and host\n"
+    "      --slots N       let N hold it at a time; CMD sees which of them it\n"
+    "                      is, from 0, as SIMBA_SLOT\n"
+    "  -s, --shared        hold it together with any number who share it\n"
+    "  -x, --exclusive     hold it alone (default)\n"
     "      --max-hold DUR  hold no longer: CMD is stopped\n"
     "      --min-hold DUR  hold no shorter, even when CMD ends early; a "
     "signal\n"
@@ -115,6 +119,10 @@ static const char lead_help[] =
     "                      started again; always: it is started again. After\n"
     "                      1 s at first, 60 s at most; leadership is kept\n"
     "                      meanwhile\n" HELP_LEAD
+    "      --slots N       let N hosts lead at a time; CMD sees which of them\n"
+    "                      this is, from 0, as SIMBA_SLOT\n"
+    "  -s, --shared        lead together with any number who share it\n"
+    "  -x, --exclusive     lead alone (default)\n"
     "      --max-hold DUR  lead no longer at a stretch: CMD is stopped, and\n"
     "                      we stand at the end of the queue\n"
     "      --min-hold DUR  lead no shorter, even when CMD ends "
@@ -195,6 +203,8 @@ struct reading {
     struct simba__job job;
     char *line;                    /* of -c; NULL: none */
     bool is_patient, is_impatient; /* -w, -n */
+    bool is_slotted, is_shared, is_exclusive;
+    uint64_t slots;
     bool is_rate;
     int restart, ready;
     bool is_closed; /* by "--": no options any more */
@@ -227,6 +237,11 @@ static void list_options(struct reading *r)
         {ALL, {"metrics-file", 0, SIMBA__TEXT, .to = &job->metrics_file}},
         {LOCK | LEAD,
          {"min-hold", 0, SIMBA__DURATION, .to = &job->min_hold_ms}},
+        {LOCK | LEAD,
+         {"slots", 0, SIMBA__NUMBER, .to = &r->slots, .most = UINT32_MAX - 1,
+          .is_given = &r->is_slotted}},
+        {LOCK | LEAD, {"shared", 's', SIMBA__FLAG, .to = &r->is_shared}},
+        {LOCK | LEAD, {"exclusive", 'x', SIMBA__FLAG, .to = &r->is_exclusive}},
         {LEAD,
          {"restart", 0, SIMBA__WORD, .to = &r->restart, .words = restarts}},
         {LEAD | EVERY,
@@ -304,6 +319,10 @@ static bool is_consistent(const struct reading *r, bool has_words)
 
     if (r->is_patient && r->is_impatient) {
         simba__say("%s: -n does not wait, -w does: give one of them", name);
+    } else if (r->is_slotted + r->is_shared + r->is_exclusive > 1) {
+        simba__say("%s: --slots, -s and -x each say how many hold it: give one "
+                   "of them",
+                   name);
     } else if (r->is_rate && r->job.is_delay) {
         simba__say("%s: --rate keeps the beat of the clock, --delay that of "
                    "CMD: give one of them",
@@ -359,6 +378,7 @@ int simba__cmd_run(struct simba__words *words)
     line[2] = r.line;
     r.job.cli = r.words.cli;
     r.job.argv = r.line != NULL ? line : words->words + optind;
+    r.job.slots = r.is_shared ? UINT32_MAX : (uint32_t)r.slots;
     r.job.wait_ms = r.is_impatient ? 0 : r.job.wait_ms;
     r.job.restart = (enum simba__restart)r.restart;
     r.job.is_ready_early = r.ready == 1;

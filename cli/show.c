@@ -54,6 +54,17 @@ static void print_object(const simba_report *report,
 
 /* --- for people ---------------------------------------------------------- */
 
+/* How many others it suffers, if any, and which of them it is. */
+static void print_slot(const simba_owner *owner)
+{
+    if (owner->slots == UINT32_MAX) {
+        printf("slot     %" PRIu32 ", shared\n", owner->slot);
+    } else if (owner->slots > 1) {
+        printf("slot     %" PRIu32 " of %" PRIu32 "\n", owner->slot,
+               owner->slots);
+    }
+}
+
 static void print_owner(const struct simba__view *view, int64_t full_ms)
 {
     const simba_owner *owner = view->owner;
@@ -72,6 +83,7 @@ static void print_owner(const struct simba__view *view, int64_t full_ms)
     } else {
         printf("\ntoken    %" PRIu64 "\n", owner->token);
     }
+    print_slot(owner);
     if (view->age_ms == SIMBA__UNKNOWN) {
         printf("since    unknown\n");
     } else {
@@ -92,6 +104,9 @@ static void print_owner(const struct simba__view *view, int64_t full_ms)
     }
     if (owner->is_broken) {
         printf("broken   ended by force: it is not renewed any more\n");
+    }
+    if (owner->is_asked) {
+        printf("asked    to hand over\n");
     }
 }
 
@@ -138,6 +153,13 @@ static int show(const struct simba__command *command,
         simba__print_calm(stdout, mutex);
         (void)fputc('\n', stdout);
         print_owner(&view, ttl_ms + transition_ms);
+        for (size_t i = 1; i < simba_report_owner_count(report); i++) {
+            struct simba__view other =
+                simba__view_of(mutex, simba_report_owner_at(report, i), 0,
+                               simba_report_store_ms(report));
+
+            print_owner(&other, ttl_ms + transition_ms);
+        }
         printf("waiting  %d\n", view.waiting);
         print_queue(report);
     }

@@ -79,13 +79,13 @@ wrong_options_are_named() {
     local see="; see 'simba lock --help'"
 
     says "option --no-wait takes no value$see" lock a --no-wait=1 true &&
-        says "option -x is unknown$see" lock --no-wait -xn a true &&
+        says "option -y is unknown$see" lock --no-wait -yn a true &&
         says "option --wait needs a value$see" lock a --wait &&
-        says "option -x is unknown$see" lock a -x true &&
+        says "option -y is unknown$see" lock a -y true &&
         says "option -w needs a value$see" lock a -w &&
-        says "option -x is unknown$see" lock a -xn true &&
-        says "option -x is unknown$see" lock a --wait=1s -nxq true &&
-        says "option -x is unknown$see" lock --no-wait -xray true &&
+        says "option -y is unknown$see" lock a -yn true &&
+        says "option -y is unknown$see" lock a --wait=1s -nyq true &&
+        says "option -y is unknown$see" lock --no-wait -yray true &&
         says "option -é is unknown$see" lock a -é true &&
         says "option --json takes no value; see 'simba --help'" --json=1 list
 }

@@ -35,13 +35,14 @@ begin() {
     pattern=* pty=
     export simba scratch
     export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
-    unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
-    unset NO_COLOR
+    unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID SIMBA_SLOT
+    unset NOTIFY_SOCKET WATCHDOG_USEC NO_COLOR
 }
 
 # commands: prints the names of all that are ours.
 commands() {
-    "$simba" --help | sed -nE -e '/^others /q' -e 's/^  ([a-z]+)( .*|$)/\1/p'
+    "$simba" --help |
+        sed -nE -e '/^others /q' -e 's/^  ([a-z][a-z-]*)( .*|$)/\1/p'
 }
 
 # within SECONDS COMMAND…: true as soon as COMMAND is.
@@ -89,7 +90,7 @@ right() {
     case $1 in
     lock | lead) echo "$1 x -- true" ;;
     every) echo "$1 1s x -- true" ;;
-    show | held | watch) echo "$1 x" ;;
+    show | held | watch | hand-over) echo "$1 x" ;;
     break) echo "$1 x --token 1 --reason y --now" ;;
     bench) echo "$1 pair" ;;
     verify) echo "$1 $scratch/no-such-file" ;;

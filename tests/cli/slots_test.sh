@@ -1,0 +1,97 @@
+#!/bin/bash
+# Several holders of one mutex, and handing over, seen from outside.
+#
+#   slots_test.sh SIMBA SCRATCH
+set -u
+source "$(dirname "$0")/admin_lib.sh"
+
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+# owned N NAME: so many own it.
+owned() {
+    [ "$("$simba" --json show "$2" | grep -o '"owned":[0-9]*')" = "\"owned\":$1" ]
+}
+
+# is_owner ID NAME: it is the only or oldest one.
+is_owner() {
+    "$simba" --json show "$2" | grep -q "\"mutex\":\"$2\",\"id\":\"$1\""
+}
+
+# waits ID NAME
+waits() {
+    "$simba" --json show "$2" | grep -q "\"waiters\":.*\"id\":\"$1\""
+}
+
+# ── Slots ────────────────────────────────────────────────────────────────────
+
+# Each marks its slot while it is inside; nobody finds it marked.
+never_more_than_slots_inside() {
+    local i line='mkdir "$0/$SIMBA_SLOT" && ls "$0" | wc -l && rmdir "$0/$SIMBA_SLOT"'
+
+    mkdir "$scratch/inside"
+    for i in $(seq 24); do
+        "$simba" -q lock c --slots 3 -- sh -c "$line" "$scratch/inside" \
+            >"$scratch/count.$i" 2>&1 &
+    done
+    wait
+    same runs 24 "$(cat "$scratch"/count.* | grep -c '^[123]$')" &&
+        same left "" "$(ls "$scratch/inside")"
+}
+
+killed_holder_leaves_its_slot_to_the_next() {
+    "$simba" -q lock k --slots 2 --id a -- sleep 60 &
+    within 20 owned 1 k || return 1
+    "$simba" -q lock k --slots 2 --id b -- sleep 60 &
+    within 20 owned 2 k || return 1
+    "$simba" -q lock k --slots 2 --id c -- sh -c \
+        'echo "$SIMBA_SLOT" >"$0"; exec sleep 60' "$scratch/slot" &
+    within 20 waits c k || return 1
+    kill -KILL "$(jobs -p | head -n 1)"
+    within 20 test -s "$scratch/slot" && same slot 0 "$(cat "$scratch/slot")" &&
+        owned 2 k
+    kill $(jobs -p)
+    wait
+}
+
+shared_and_exclusive_keep_each_other_out() {
+    "$simba" -q lock -s r -- sleep 60 &
+    within 20 owned 1 r || return 1
+    code 0 "$simba" lock -s -n r -- true &&
+        code 75 "$simba" -q lock -x -n r -- true 2>/dev/null &&
+        code 75 "$simba" -q lock -n r -- true 2>/dev/null
+    kill $(jobs -p)
+    wait
+}
+
+slot_is_told_to_slotted_commands_only() {
+    same slotted 0 "$("$simba" lock e --slots 2 -- printenv SIMBA_SLOT)" &&
+        code 1 env SIMBA_SLOT=7 "$simba" lock e -- printenv SIMBA_SLOT &&
+        code 64 "$simba" lock e --slots 2 -s -- true 2>"$scratch/err" &&
+        has "$scratch/err" "give one of them" &&
+        code 64 "$simba" lock e --slots 0 -- true 2>/dev/null
+}
+
+# ── Hand-over ────────────────────────────────────────────────────────────────
+
+leader_hands_over_to_the_one_that_is_named() {
+    local id
+
+    code 76 "$simba" -q hand-over h 2>/dev/null || return 1
+    for id in a b c; do
+        "$simba" -q lead h --ttl 1s --id "$id" -- sleep 60 &
+        [ "$id" != a ] || within 20 is_owner a h || return 1
+        [ "$id" = a ] || within 20 waits "$id" h || return 1
+    done
+    code 78 "$simba" -q hand-over h --to d 2>"$scratch/err" &&
+        has "$scratch/err" "'d' does not wait" &&
+        code 0 "$simba" hand-over h --to c >"$scratch/out" &&
+        has "$scratch/out" "h: asked 'a'" && has "$scratch/out" "to 'c'" &&
+        within 20 is_owner c h && within 20 waits a h &&
+        code 0 "$simba" --json hand-over h >"$scratch/out" &&
+        has "$scratch/out" '"event":"asked"' &&
+        has "$scratch/out" '"to":"b"' && within 20 is_owner b h
+    kill $(jobs -p)
+    wait
+}
+
+run_tests
