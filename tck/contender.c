@@ -52,6 +52,7 @@ static int send(struct tck_contender *p,
     request.attempt = p->attempt;
     request.token = p->token;
     request.token_above = p->token_above;
+    request.slots = p->slots;
     request.ttl_ms = p->times.ttl_ms;
     request.transition_ms = p->times.transition_ms;
     request.waiter_ms = p->waiter_ms;
@@ -205,6 +206,17 @@ const simba_reply *tck_renew(struct tck_contender *p)
 const simba_reply *tck_release(struct tck_contender *p)
 {
     return run(p, (simba_request){.kind = SIMBA_RELEASE});
+}
+
+const simba_reply *tck_release_to(struct tck_contender *p, const char *id)
+{
+    return run(p, (simba_request){.kind = SIMBA_RELEASE, .to = id});
+}
+
+const simba_reply *tck_hand_over(struct tck_contender *p, const char *id)
+{
+    assert(p->token == 0);
+    return run(p, (simba_request){.kind = SIMBA_HAND_OVER, .to = id});
 }
 
 const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms)

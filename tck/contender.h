@@ -14,6 +14,7 @@ struct tck_contender {
     uint64_t token;       /* of the tenure, 0: none */
     uint64_t position;    /* the first that was given, 0: none */
     uint64_t token_above; /* a new token shall be above it, 0: none */
+    uint32_t slots;       /* how many owners it suffers, 0: itself */
     struct tck_times times;
     int64_t waiter_ms; /* how long a position lives unrenewed */
     simba_reply reply; /* the last */
@@ -52,6 +53,10 @@ const simba_reply *tck_ask(struct tck_contender *p);
 const simba_reply *tck_try(struct tck_contender *p);
 const simba_reply *tck_renew(struct tck_contender *p);
 const simba_reply *tck_release(struct tck_contender *p);
+/** Release to this one, if it waits. */
+const simba_reply *tck_release_to(struct tck_contender *p, const char *id);
+/** Ask the oldest owner to hand over to this one; NULL: to the first. */
+const simba_reply *tck_hand_over(struct tck_contender *p, const char *id);
 /** Release, and refuse the attempt for so long. */
 const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms);
 const simba_reply *tck_leave(struct tck_contender *p);

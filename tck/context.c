@@ -163,11 +163,13 @@ enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
 
 const char *tck_request_name(enum simba_request_kind kind)
 {
-    static const char *const names[] = {"",        "acquire", "renew",
-                                        "release", "leave",   "read",
-                                        "list",    "break",   "doctor"};
+    static const char *const names[] = {
+        "",     "acquire", "renew", "release", "leave",
+        "read", "list",    "break", "doctor",  [SIMBA_HAND_OVER] = "hand-over"};
 
-    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "";
+    return (size_t)kind < sizeof names / sizeof names[0] && names[kind] != NULL
+               ? names[kind]
+               : "";
 }
 
 void tck_need_all(struct tck *t)

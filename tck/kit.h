@@ -30,7 +30,10 @@ enum tck_mark {
     TCK_LAPSES = 256,      /* who waits may be granted by asking by itself, for
                             * a lease or an offer lapses */
     TCK_SESSION = 512,     /* only where a handle has a session */
-    TCK_NETWORK = 1024     /* only where a proxy can stand before the servers */
+    TCK_NETWORK = 1024,    /* only where a proxy can stand before the servers */
+    TCK_SLOTS = 2048,      /* only where several may own a mutex */
+    TCK_NUMBERS_SLOTS = 4096, /* only where each is told its slot */
+    TCK_HAND_OVER = 8192      /* only where a release may name a successor */
 };
 
 struct tck_case {

@@ -50,6 +50,9 @@ static const struct need needs[] = {
     {TCK_ENDED, "where a read tells which tenure ended last"},
     {TCK_SESSION, "where a handle has a session"},
     {TCK_NETWORK, "where a proxy can stand before the servers of the URL"},
+    {TCK_SLOTS, "where several may own a mutex"},
+    {TCK_NUMBERS_SLOTS, "where each of several owners is told its slot"},
+    {TCK_HAND_OVER, "where an owner may name its successor"},
     {0, ""},
 };
 
@@ -122,7 +125,10 @@ static const char *lacking(struct tck *t, unsigned marks)
                   (can & SIMBA_CAN_BREAK) != 0,
                   (can & SIMBA_TELLS_ENDED) != 0,
                   (can & SIMBA_HAS_SESSION_LEASE) != 0,
-                  (marks & TCK_NETWORK) == 0 || tck_can_proxy(t)};
+                  (marks & TCK_NETWORK) == 0 || tck_can_proxy(t),
+                  (can & SIMBA_CAN_SLOTS) != 0,
+                  (can & SIMBA_NUMBERS_SLOTS) != 0,
+                  (can & SIMBA_CAN_HAND_OVER) != 0};
 
     for (size_t i = 0; needs[i].mark != 0; i++) {
         if ((marks & needs[i].mark) != 0 && !has[i]) {

@@ -25,5 +25,7 @@ extern const struct tck_topic tck_topic_times;
 extern const struct tck_topic tck_topic_token;
 extern const struct tck_topic tck_topic_transition;
 extern const struct tck_topic tck_topic_offer;
+extern const struct tck_topic tck_topic_slots;
+extern const struct tck_topic tck_topic_hand_over;
 
 #endif

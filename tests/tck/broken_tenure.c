@@ -282,5 +282,12 @@ const struct fault broken_tenures[] = {
     {.name = "one_tomb", .before = one_tomb},
     {.name = "tomb_cleared", .after = tomb_cleared},
     {.name = "broken_tenure_renews", PLANT(BREAK_RENEWS)},
+    {.name = "limit_ignored", PLANT(LIMIT_IGNORED)},
+    {.name = "limit_mine_only", PLANT(LIMIT_MINE_ONLY)},
+    {.name = "slot_twice", PLANT(SLOT_TWICE)},
+    {.name = "shared_passes", PLANT(SHARED_PASSES)},
+    {.name = "successor_passed", PLANT(SUCCESSOR_PASSED)},
+    {.name = "successor_dead", PLANT(SUCCESSOR_DEAD_WAITED_FOR)},
+    {.name = "asked_forgotten", PLANT(ASKED_FORGOTTEN)},
     {.name = NULL},
 };

@@ -21,6 +21,13 @@ enum { PATIENCE_MS = 3000 };
 
 /* X(fault, the test that catches it) */
 #define BROKEN_MAP(X)                                                          \
+    X(limit_ignored, "slots.so_many_own_it")                                   \
+    X(limit_mine_only, "slots.least_limit_counts")                             \
+    X(slot_twice, "slots.each_has_a_number_of_its_own")                        \
+    X(shared_passes, "shared.nobody_passes")                                   \
+    X(successor_passed, "hand_over.successor_is_the_next")                     \
+    X(successor_dead, "hand_over.dead_successor_is_passed")                    \
+    X(asked_forgotten, "hand_over.owner_is_told")                              \
     X(token_stuck, "token.grows_with_every_tenure")                            \
     X(token_counts, "token.follows_the_clock")                                 \
     X(token_grows_by_renewal, "renew.token_is_kept")                           \

@@ -1,0 +1,89 @@
+/* hand_over: an owner names its successor, and is asked to (S10, S11). */
+#include "contender.h"
+#include "topics.h"
+
+static void successor_is_the_next(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
+    EXPECT_TEXT(t, tck_release_to(a, c->id)->to, c->id);
+    EXPECT(t, !tck_ask(b)->mine);
+    EXPECT_GRANTED(c);
+    EXPECT(t, !tck_ask(b)->mine);
+    EXPECT_TEXT(t, tck_release_to(c, "tck-nobody")->to, b->id);
+    EXPECT_GRANTED(b);
+}
+
+static void dead_successor_is_passed(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *dead = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(dead);
+    tck_gone(dead);
+    tck_release_to(a, dead->id);
+    /* Whose process lives may look alive for an offer. */
+    if ((t->ops.capabilities & SIMBA_IN_ONE_PROCESS) != 0) {
+        EXPECT_GRANTED(b);
+    }
+    AWAIT(t, tck_ask(b)->mine);
+}
+
+static void owner_is_told(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *admin = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(b);
+    EXPECT_TEXT(t, tck_renew(a)->asked, "");
+    EXPECT_TEXT(t, tck_hand_over(admin, b->id)->to, b->id);
+    EXPECT(t, admin->reply.mine);
+    EXPECT_TEXT(t, tck_renew(a)->asked, b->id);
+    EXPECT(t, a->reply.mine);
+    EXPECT(t, tck_read(admin)->owner.is_asked);
+    tck_release_to(a, a->reply.asked);
+    EXPECT_GRANTED(b);
+    EXPECT_TEXT(t, tck_renew(b)->asked, ""); /* it was another tenure's */
+}
+
+static void nobody_is_asked_in_vain(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *admin = tck_stranger(t);
+
+    EXPECT(t, !tck_hand_over(admin, NULL)->mine);
+    EXPECT_GRANTED(a);
+    EXPECT_TEXT(t, tck_hand_over(admin, NULL)->to, "");
+    EXPECT(t, admin->reply.mine);
+    EXPECT_QUEUED(b);
+    EXPECT_TEXT(t, tck_hand_over(admin, "tck-nobody")->to, "");
+    EXPECT_TEXT(t, tck_renew(a)->asked, "");
+    EXPECT_TEXT(t, tck_hand_over(admin, NULL)->to, b->id);
+    EXPECT_TEXT(t, tck_renew(a)->asked, "@");
+}
+
+static const struct tck_case cases[] = {
+    {"hand_over.successor_is_the_next",
+     "Whom a release names is the next, if it waits, before all others (S11).",
+     successor_is_the_next, TCK_HAND_OVER},
+    {"hand_over.dead_successor_is_passed",
+     "A successor that is dead is not waited for (S10).",
+     dead_successor_is_passed, TCK_HAND_OVER | TCK_LAPSES},
+    {"hand_over.owner_is_told",
+     "A renewal tells an owner that it is asked to hand over, and to whom "
+     "(S10).",
+     owner_is_told, TCK_HAND_OVER},
+    {"hand_over.nobody_is_asked_in_vain",
+     "Nobody is asked to hand over if nobody waits, or not the one that was "
+     "named.",
+     nobody_is_asked_in_vain, TCK_HAND_OVER},
+};
+
+const struct tck_topic tck_topic_hand_over = TCK_TOPIC(cases);

@@ -1,0 +1,162 @@
+/* slots and shared: several own a mutex, as many as each of them allows (S1).
+ */
+#include "contender.h"
+#include "topics.h"
+
+static struct tck_contender *with_slots(struct tck *t, uint32_t slots)
+{
+    struct tck_contender *p = tck_stranger(t);
+
+    p->slots = slots;
+    return p;
+}
+
+static void so_many_own_it(struct tck *t)
+{
+    struct tck_contender *p[4];
+    uint64_t last = 0;
+
+    for (int i = 0; i < 4; i++) {
+        p[i] = with_slots(t, 3);
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_GRANTED(p[i]);
+        EXPECT(t, p[i]->token > last);
+        EXPECT_NUMBER(t, p[i]->reply.owned, i + 1);
+        last = p[i]->token;
+    }
+    EXPECT_QUEUED(p[3]);
+    EXPECT_NUMBER(t, tck_read(p[3])->owned, 3);
+    EXPECT_NUMBER(t, p[3]->reply.slots, 3);
+    tck_release(p[1]);
+    EXPECT_GRANTED(p[3]);
+    for (int i = 0; i < 4; i++) {
+        EXPECT_NUMBER(t, tck_renew(p[i])->mine, i != 1);
+    }
+}
+
+static void least_limit_counts(struct tck *t)
+{
+    struct tck_contender *a = with_slots(t, 2), *b = with_slots(t, 5);
+    struct tck_contender *c = with_slots(t, 5), *d = with_slots(t, 2);
+
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(b);
+    EXPECT(t, !tck_try(c)->mine);
+    tck_release(a);
+    EXPECT_GRANTED(c);
+    EXPECT(t, !tck_try(d)->mine);
+    tck_release(b);
+    EXPECT_GRANTED(d);
+}
+
+static void each_has_a_number_of_its_own(struct tck *t)
+{
+    struct tck_contender *p[4];
+
+    for (int i = 0; i < 4; i++) {
+        p[i] = with_slots(t, 3);
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_GRANTED(p[i]);
+        EXPECT_NUMBER(t, p[i]->reply.slot, i);
+        EXPECT_NUMBER(t, p[i]->reply.owner.slot, i);
+    }
+    tck_release(p[0]);
+    EXPECT_GRANTED(p[3]);
+    EXPECT_NUMBER(t, p[3]->reply.slot, 0);
+    EXPECT_NUMBER(t, tck_renew(p[2])->slot, 2);
+    EXPECT_NUMBER(t, tck_ask(p[1])->slot, 1);
+}
+
+static void each_lease_ends_by_itself(struct tck *t)
+{
+    struct tck_contender *a = with_slots(t, 2), *b = with_slots(t, 2);
+    struct tck_contender *c = with_slots(t, 2);
+    int64_t sent;
+
+    EXPECT_GRANTED(a);
+    b->times = t->short_lease;
+    sent = simba_loop_now_ms();
+    EXPECT_GRANTED(b);
+    tck_expect_lease_between(c, sent, tck_lease_ms(&b->times));
+    EXPECT(t, tck_renew(a)->mine);
+    EXPECT(t, !tck_renew(b)->mine);
+}
+
+static void exclusive_owner_is_alone(struct tck *t)
+{
+    struct tck_contender *reader = with_slots(t, UINT32_MAX);
+    struct tck_contender *other = with_slots(t, UINT32_MAX);
+    struct tck_contender *writer = tck_stranger(t);
+
+    EXPECT_GRANTED(reader);
+    EXPECT_GRANTED(other);
+    EXPECT(t, !tck_try(writer)->mine);
+    tck_release(reader);
+    EXPECT(t, !tck_try(writer)->mine);
+    tck_release(other);
+    EXPECT_GRANTED(writer);
+    tck_begin_anew(reader);
+    EXPECT(t, !tck_try(reader)->mine);
+}
+
+static void nobody_passes(struct tck *t)
+{
+    struct tck_contender *reader = with_slots(t, UINT32_MAX);
+    struct tck_contender *writer = tck_stranger(t);
+    struct tck_contender *late = with_slots(t, UINT32_MAX);
+
+    EXPECT_GRANTED(reader);
+    EXPECT_QUEUED(writer);
+    EXPECT_QUEUED(late);
+    tck_release(reader);
+    EXPECT(t, !tck_ask(late)->mine);
+    EXPECT_GRANTED(writer);
+    EXPECT(t, !tck_ask(late)->mine);
+    tck_release(writer);
+    EXPECT_GRANTED(late);
+}
+
+static void who_leaves_is_in_nobodys_way(struct tck *t)
+{
+    struct tck_contender *reader = with_slots(t, UINT32_MAX);
+    struct tck_contender *writer = tck_stranger(t);
+    struct tck_contender *late = with_slots(t, UINT32_MAX);
+
+    EXPECT_GRANTED(reader);
+    EXPECT_QUEUED(writer);
+    EXPECT_QUEUED(late);
+    tck_leave(writer);
+    EXPECT_GRANTED(late);
+    EXPECT(t, tck_renew(reader)->mine);
+}
+
+static const struct tck_case cases[] = {
+    {"slots.so_many_own_it",
+     "As many own a mutex as they allow, each under a token of its own, and no "
+     "more (S1).",
+     so_many_own_it, TCK_SLOTS},
+    {"slots.least_limit_counts",
+     "If they do not agree, the least of their limits counts, whoever came "
+     "first (S1).",
+     least_limit_counts, TCK_SLOTS},
+    {"slots.each_has_a_number_of_its_own",
+     "An owner is told the lowest slot that is free, and keeps it (S1).",
+     each_has_a_number_of_its_own, TCK_NUMBERS_SLOTS},
+    {"slots.each_lease_ends_by_itself",
+     "The lease of one owner ends whatever others do, and leaves theirs alone.",
+     each_lease_ends_by_itself, TCK_SLOTS},
+    {"shared.exclusive_owner_is_alone",
+     "Any number share a mutex; who wants it alone waits for all of them (S1).",
+     exclusive_owner_is_alone, TCK_SLOTS},
+    {"shared.nobody_passes",
+     "Who shares does not pass one that waits to be alone (S11).",
+     nobody_passes, TCK_SLOTS},
+    {"shared.who_leaves_is_in_nobodys_way",
+     "When one that waits to be alone leaves the queue, those behind it are "
+     "granted.",
+     who_leaves_is_in_nobodys_way, TCK_SLOTS},
+};
+
+const struct tck_topic tck_topic_slots = TCK_TOPIC(cases);
