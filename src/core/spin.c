@@ -72,7 +72,7 @@ static void choose(struct simba__spin *spin)
     if (pays) {
         spin->stay = SIMBA__SPIN_STAY;
     } else if (spin->is_looking) {
-        spin->stay = (unsigned)least(spin->stay * 2, STAY_MOST);
+        spin->stay = (unsigned)least((int64_t)spin->stay * 2, STAY_MOST);
     }
     spin->is_trial = false;
     spin->is_looking = pays;
@@ -81,18 +81,18 @@ static void choose(struct simba__spin *spin)
 
 void simba__spin_learn(struct simba__spin *spin,
                        int64_t now_ns,
-                       int64_t waited_ns,
-                       int64_t looked_ns,
-                       bool is_vain)
+                       const struct simba__spin_wait *wait)
 {
+    int64_t looked_ns = wait->looked_ns;
+
     if (spin->most_ns == 0) {
         return;
     }
-    add(&spin->mean_ns[looked_ns > 0 ? LOOKING : ASLEEP], waited_ns);
+    add(&spin->mean_ns[looked_ns > 0 ? LOOKING : ASLEEP], wait->waited_ns);
     spin->looked_ns += looked_ns;
     if (looked_ns > 0) { /* in vain: it may have been too short */
-        add(&spin->look_ns, is_vain ? 2 * looked_ns : looked_ns);
-        spin->vain_ns += is_vain ? looked_ns : 0;
+        add(&spin->look_ns, wait->is_vain ? 2 * looked_ns : looked_ns);
+        spin->vain_ns += wait->is_vain ? looked_ns : 0;
     }
     if (now_ns < spin->resume_ns || --spin->left > 0) {
         return;

@@ -41,13 +41,16 @@ void simba__spin_init(struct simba__spin *spin, int most_us);
 /** How long to look now; 0: sleep at once. */
 int64_t simba__spin_allow(struct simba__spin *spin, int64_t now_ns);
 
-/** A wait is over, which took so long. For so long one looked, in vain if the
- * rest was slept; 0: one slept at once. */
+/* A wait that is over. */
+struct simba__spin_wait {
+    int64_t waited_ns; /* what was waited for had to wait, or took to come */
+    int64_t looked_ns; /* 0: one slept at once */
+    bool is_vain;      /* one looked, and slept in the end */
+};
+
 void simba__spin_learn(struct simba__spin *spin,
                        int64_t now_ns,
-                       int64_t waited_ns,
-                       int64_t looked_ns,
-                       bool is_vain);
+                       const struct simba__spin_wait *wait);
 
 /** Is it time to count involuntary context switches? */
 bool simba__spin_asks(const struct simba__spin *spin);

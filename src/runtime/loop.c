@@ -466,8 +466,9 @@ int simba_loop_poll(simba_loop *loop,
                     size_t count,
                     int timeout_ms)
 {
-    return simba__poll(&loop->driver_poll, set, count, timeout_ms,
-                       atomic_load(&loop->due) > 0);
+    return atomic_load(&loop->due) > 0
+               ? simba__poll(&loop->driver_poll, set, count, timeout_ms)
+               : poll(set, count, timeout_ms);
 }
 
 void simba__loop_spin(simba_loop *loop, int most_us)
@@ -528,8 +529,11 @@ static void wait_for_event(simba_loop *loop)
     struct timespec nap = {0, NAP_NS};
 
     do {
-        simba__poll(&loop->own_poll, &set, 1, -1,
-                    !atomic_load(&loop->is_led) && atomic_load(&loop->due) > 0);
+        if (!atomic_load(&loop->is_led) && atomic_load(&loop->due) > 0) {
+            simba__poll(&loop->own_poll, &set, 1, -1);
+        } else {
+            poll(&set, 1, -1);
+        }
         for (int i = 0;
              i < NAPS && atomic_load(&loop->is_led) && poll(&set, 1, 0) > 0;
              i++) {

@@ -27,8 +27,7 @@ int64_t simba__poll_now_ns(void)
 /* --- may it look? -------------------------------------------------------- */
 
 /* One or two numbers of a cgroup's file; false: there are none, as in "max". */
-static bool read_numbers(const char *root,
-                         const char *group,
+static bool read_numbers(const char *group,
                          const char *name,
                          int64_t *first,
                          int64_t *second)
@@ -38,8 +37,7 @@ static bool read_numbers(const char *root,
     char *end, *last;
     int64_t number;
 
-    if (snprintf(path, sizeof path, "%s%s/%s", root, group, name) >=
-            (int)sizeof path ||
+    if (snprintf(path, sizeof path, "%s/%s", group, name) >= (int)sizeof path ||
         simba__file_read(&file, path, FILE_MOST) != 0) {
         return false;
     }
@@ -60,12 +58,14 @@ static bool read_numbers(const char *root,
 static bool has_cpus(const char *root, const char *group, int cpus)
 {
     int64_t quota = -1, period = 100000, none = 0;
-    char own[PATH_MAX];
+    char path[PATH_MAX];
 
-    if (!read_numbers(root, group, "cpu.max", &quota, &period) &&
-        snprintf(own, sizeof own, "%s/cpu", root) < (int)sizeof own &&
-        read_numbers(own, group, "cpu.cfs_quota_us", &quota, &none)) {
-        (void)read_numbers(own, group, "cpu.cfs_period_us", &period, &none);
+    if (snprintf(path, sizeof path, "%s%s", root, group) < (int)sizeof path &&
+        !read_numbers(path, "cpu.max", &quota, &period) &&
+        snprintf(path, sizeof path, "%s/cpu%s", root, group) <
+            (int)sizeof path &&
+        read_numbers(path, "cpu.cfs_quota_us", &quota, &none)) {
+        (void)read_numbers(path, "cpu.cfs_period_us", &period, &none);
     }
     return quota < 0 || quota / cpus >= period;
 }
@@ -145,18 +145,16 @@ int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns)
 }
 
 void simba__poll_learn(struct simba__poll *self,
-                       int64_t waited_ns,
-                       int64_t looked_ns,
-                       bool is_vain)
+                       const struct simba__spin_wait *wait)
 {
     int64_t now_ns = simba__poll_now_ns();
 
-    if (looked_ns > 0) {
+    if (wait->looked_ns > 0) {
         atomic_fetch_add(&self->metrics->spins, 1);
-        atomic_fetch_add(&self->metrics->spins_in_vain, is_vain);
-        atomic_fetch_add(&self->metrics->spin_ns, (uint64_t)looked_ns);
+        atomic_fetch_add(&self->metrics->spins_in_vain, wait->is_vain);
+        atomic_fetch_add(&self->metrics->spin_ns, (uint64_t)wait->looked_ns);
     }
-    simba__spin_learn(&self->spin, now_ns, waited_ns, looked_ns, is_vain);
+    simba__spin_learn(&self->spin, now_ns, wait);
     if (simba__spin_asks(&self->spin)) {
         long switches = count_switches();
 
@@ -168,26 +166,26 @@ void simba__poll_learn(struct simba__poll *self,
 int simba__poll(struct simba__poll *self,
                 struct pollfd *set,
                 nfds_t count,
-                int timeout_ms,
-                bool is_due)
+                int timeout_ms)
 {
-    int64_t begun, now, allowed, looked = 0;
+    struct simba__spin_wait wait = {0};
+    int64_t begun, allowed;
     int ready = 0;
 
-    if (!is_due || self->spin.most_ns == 0 || timeout_ms == 0) {
+    if (self->spin.most_ns == 0 || timeout_ms == 0) {
         return poll(set, count, timeout_ms);
     }
-    begun = now = simba__poll_now_ns();
-    allowed = simba__poll_look(self, now);
-    while (ready == 0 && looked < allowed) {
+    begun = simba__poll_now_ns();
+    allowed = simba__poll_look(self, begun);
+    while (ready == 0 && wait.looked_ns < allowed) {
         ready = poll(set, count, 0);
-        now = simba__poll_now_ns();
-        looked = now - begun;
+        wait.looked_ns = simba__poll_now_ns() - begun;
     }
+    wait.is_vain = ready == 0;
     if (ready == 0) {
         ready = poll(set, count, timeout_ms);
-        now = simba__poll_now_ns();
     }
-    simba__poll_learn(self, now - begun, looked, now - begun > looked);
+    wait.waited_ns = simba__poll_now_ns() - begun;
+    simba__poll_learn(self, &wait);
     return ready;
 }

@@ -23,28 +23,20 @@ struct simba__poll {
     long switches;
 };
 
-/** Look for a descriptor until it is ready, or the reply that is due does not
- * come soon; then sleep. As poll(2) otherwise.
- *
- * @param is_due  a reply is awaited: else it sleeps at once */
+/** For who awaits a reply: look at the descriptors until one is ready or
+ * nothing comes soon; then sleep. As poll(2) otherwise. */
 int simba__poll(struct simba__poll *self,
                 struct pollfd *set,
                 nfds_t count,
-                int timeout_ms,
-                bool is_due);
+                int timeout_ms);
 
 /** The two parts of that, for who waits for something else than descriptors:
  * how long to look now, 0: not at all; and what came of it. All of one clock,
- * simba__poll_now_ns().
- *
- * @param waited_ns  how long what was waited for has waited for us
- * @param is_vain    one slept in the end */
+ * simba__poll_now_ns(). */
 int64_t simba__poll_now_ns(void);
 int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns);
 void simba__poll_learn(struct simba__poll *self,
-                       int64_t waited_ns,
-                       int64_t looked_ns,
-                       bool is_vain);
+                       const struct simba__spin_wait *wait);
 
 /** May the cgroups that `list` names, as /proc/self/cgroup does, use so many
  * CPUs? `root` is where they are mounted. What cannot be read does not limit.

@@ -122,9 +122,10 @@ static void await_work(simba_worker *worker)
         pthread_cond_wait(&worker->wake, &worker->lock);
     }
     if (worker->asked_ns != 0) {
-        simba__poll_learn(&worker->poll,
-                          simba__poll_now_ns() - worker->asked_ns, looked,
-                          is_vain);
+        simba__poll_learn(
+            &worker->poll,
+            &(struct simba__spin_wait){simba__poll_now_ns() - worker->asked_ns,
+                                       looked, is_vain});
     }
 }
 

@@ -193,7 +193,7 @@ static void mix(uint32_t state[5], const unsigned char *block)
     uint32_t w[80], a = state[0], b = state[1], c = state[2], d = state[3],
                     e = state[4];
 
-    for (int i = 0; i < 80; i++) {
+    for (size_t i = 0; i < 80; i++) {
         uint32_t f = i < 20              ? (b & c) | (~b & d)
                      : i >= 40 && i < 60 ? (b & c) | (b & d) | (c & d)
                                          : b ^ c ^ d;

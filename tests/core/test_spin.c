@@ -33,7 +33,8 @@ static void wait_once(struct machine *m)
     m->looks += allowed > 0;
     m->looked_ns += looked;
     m->vain_ns += is_found ? 0 : looked;
-    simba__spin_learn(&m->spin, m->now_ns, waited, looked, !is_found);
+    simba__spin_learn(&m->spin, m->now_ns,
+                      &(struct simba__spin_wait){waited, looked, !is_found});
 }
 
 static void wait_often(struct machine *m, int count)

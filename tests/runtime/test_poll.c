@@ -127,28 +127,27 @@ TEST(test_poll__counts_what_it_looked)
     struct pipe p;
 
     set_up(&p);
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, true), 0);
+    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2), 0);
     assert_int_equal(p.metrics.spins, 1);
     assert_int_equal(p.metrics.spins_in_vain, 1);
     assert_true(p.metrics.spin_ns >= 1000000);
     look_next(&p);
     assert_int_equal(write(p.to, "x", 1), 1);
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, true), 1);
+    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2), 1);
     assert_int_equal(p.set.revents, POLLIN);
     assert_int_equal(p.metrics.spins, 2);
     assert_int_equal(p.metrics.spins_in_vain, 1);
     tear_down(&p);
 }
 
-TEST(test_poll__sleeps_when_nothing_is_due)
+TEST(test_poll__sleeps_when_it_is_off)
 {
     struct pipe p;
 
     set_up(&p);
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, false), 0);
     simba__spin_init(&p.poll.spin, 0);
     p.poll.spin.is_looking = true;
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, true), 0);
+    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2), 0);
     assert_int_equal(p.metrics.spins, 0);
     tear_down(&p);
 }
@@ -168,7 +167,7 @@ TEST(test_poll__never_looks_on_one_cpu)
     }
     p.poll.asked_ns = 0;
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, true), 0);
+    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2), 0);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_int_equal(p.metrics.spins, 0);
     tear_down(&p);
@@ -182,7 +181,7 @@ TEST(test_poll__never_looks_in_another_class)
     set_up(&p);
     p.poll.asked_ns = 0;
     assert_int_equal(sched_setscheduler(0, SCHED_IDLE, &none), 0);
-    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2, true), 0);
+    assert_int_equal(simba__poll(&p.poll, &p.set, 1, 2), 0);
     assert_int_equal(p.metrics.spins, 0);
     tear_down(&p); /* and the program is at its end: there is no way back */
 }

@@ -41,33 +41,36 @@ SIMBA_API int poll(struct pollfd *set, nfds_t count, int timeout_ms)
                       : ppoll(set, count, timeout_ms < 0 ? NULL : &limit, NULL);
 }
 
-/* False: nothing came, or it is no socket. */
-static bool look(int fd, void *room, size_t size, int flags, ssize_t *got)
+/* As recv(2); nothing came in that time, or it is no socket: is_nothing(). */
+static ssize_t look(int fd, void *room, size_t size, int flags)
 {
     int64_t until_ns = look_until((flags & MSG_DONTWAIT) == 0);
+    ssize_t got = -1;
 
-    *got = -1;
     errno = EAGAIN;
-    while (*got < 0 && errno == EAGAIN && until_ns != 0 &&
+    while (got < 0 && errno == EAGAIN && until_ns != 0 &&
            simba__bench_now_ns() < until_ns) {
-        *got = recvfrom(fd, room, size, flags | MSG_DONTWAIT, NULL, NULL);
+        got = recvfrom(fd, room, size, flags | MSG_DONTWAIT, NULL, NULL);
     }
-    return *got >= 0 || (errno != EAGAIN && errno != ENOTSOCK);
+    return got;
+}
+
+static bool is_nothing(ssize_t got)
+{
+    return got < 0 && (errno == EAGAIN || errno == ENOTSOCK);
 }
 
 SIMBA_API ssize_t recv(int fd, void *room, size_t size, int flags)
 {
-    ssize_t got;
+    ssize_t got = look(fd, room, size, flags);
 
-    return look(fd, room, size, flags, &got)
-               ? got
-               : recvfrom(fd, room, size, flags, NULL, NULL);
+    return is_nothing(got) ? recvfrom(fd, room, size, flags, NULL, NULL) : got;
 }
 
 SIMBA_API ssize_t read(int fd, void *room, size_t size)
 {
     struct iovec into = {room, size};
-    ssize_t got;
+    ssize_t got = look(fd, room, size, 0);
 
-    return look(fd, room, size, 0, &got) ? got : readv(fd, &into, 1);
+    return is_nothing(got) ? readv(fd, &into, 1) : got;
 }

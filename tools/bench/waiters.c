@@ -171,7 +171,7 @@ int simba__bench_waiters(const struct simba__bench_job *job,
              ? simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory")
              : measure(&crowd, times, result, error);
     /* The last first: who waits before the owner leaves is granted nothing. */
-    while (crowd.open > 0) {
+    while (crowd.members != NULL && crowd.open > 0) {
         simba_service_close(crowd.members[--crowd.open].service);
     }
     simba_store_close(crowd.stores[0]);
