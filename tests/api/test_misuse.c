@@ -151,8 +151,8 @@ TEST(test_misuse__codes_of_others_have_a_name)
     assert_string_equal(simba_status_name(SIMBA_EINTERNAL), "internal");
     assert_string_equal(simba_status_name(SIMBA_EIO), "not-written");
     assert_string_equal(simba_status_name(SIMBA_EIO - 1), "unknown-code");
-    assert_string_equal(simba_cause_name(SIMBA_CAUSE_STALLED), "stalled");
-    assert_string_equal(simba_cause_name((enum simba_cause)7), "unknown");
+    assert_string_equal(simba_cause_name(SIMBA_CAUSE_ASKED), "asked");
+    assert_string_equal(simba_cause_name((enum simba_cause)8), "unknown");
     assert_string_equal(simba_status_name(1), "unknown-code");
     assert_string_equal(simba_status_name(INT32_MIN), "unknown-code");
 }
