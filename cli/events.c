@@ -32,6 +32,10 @@ static void tell_json(const struct simba__front *front,
     if (note->token != 0) {
         simba__json_token(&json, "token", note->token);
     }
+    if (note->token != 0 && front->job->slots > 1) {
+        simba__json_unsigned(&json, "slots", front->job->slots);
+        simba__json_unsigned(&json, "slot", front->share->slot);
+    }
     simba__json_text_if(&json, "owner_id", is_waiting ? note->text : NULL);
     simba__json_text_if(
         &json, "status",

@@ -111,6 +111,8 @@ static void write_sent(const struct simba__shim_request *passing)
     simba__json_number_if(line, "deadline_ms", request->deadline_ms);
     put_flag(line, "join", request->join);
     put_flag(line, "now", request->now);
+    put_unsigned(line, "slots", request->slots);
+    simba__json_text_if(line, "to", request->to);
     write_line(trace);
 }
 
@@ -126,6 +128,10 @@ static void write_answered(const struct simba__shim_request *passing,
     if (status == SIMBA_OK) {
         put_flag(line, "mine", reply->mine);
         put_unsigned(line, "token", reply->token);
+        if (reply->mine && passing->request->slots > 1) {
+            simba__json_unsigned(line, "slots", passing->request->slots);
+            simba__json_unsigned(line, "slot", reply->slot);
+        }
         put_flag(line, "queued", reply->is_queued);
         put_flag(line, "head", reply->is_head);
         put_unsigned(line, "position", reply->position);

@@ -51,6 +51,25 @@ events_overlap() {
     } | finds overlap
 }
 
+owners_with_slots_may_overlap_but_not_in_one() {
+    {
+        event acquired 100 a 5 '"slots":2,"slot":0'
+        event acquired 200 b 6 '"slots":2,"slot":1'
+        event released 300 a 5 '"slots":2,"slot":0'
+        event released 300 b 6 '"slots":2,"slot":1'
+    } | finds || return 1
+    {
+        event acquired 100 a 5 '"slots":2,"slot":1'
+        event acquired 200 b 6 '"slots":2,"slot":1'
+        event released 300 a 5 '"slots":2,"slot":1'
+    } | finds overlap || return 1
+    {
+        event acquired 100 a 5
+        event acquired 200 b 6 '"slots":2,"slot":1'
+        event released 300 a 5
+    } | finds overlap
+}
+
 a_killed_owner_overlaps_nothing() {
     {
         event acquired 100 a 5

@@ -26,10 +26,8 @@ void record_begin(struct world *w)
      * may have had the mutex, or looked dead, and no trace tells. */
     w->is_queue_hidden = w->weather.copy > 0 || w->weather.reset > 0 ||
                          w->weather.store_restart > 0 ||
-                         w->weather.hand_over > 0 || w->weather.admin_ask > 0;
-    if (w->sharing != EXCLUSIVE) {
-        return;
-    }
+                         w->weather.hand_over > 0 || w->weather.admin_ask > 0 ||
+                         w->sharing != EXCLUSIVE;
     w->history = simba__history_open(on_found, w);
     if (w->history == NULL) {
         abort();
@@ -38,10 +36,8 @@ void record_begin(struct world *w)
 
 void record_end(struct world *w)
 {
-    if (w->history != NULL) {
-        simba__history_close(w->history);
-        w->history = NULL;
-    }
+    simba__history_close(w->history);
+    w->history = NULL;
 }
 
 static void add(struct world *w, struct simba__deed *deed)
@@ -132,6 +128,8 @@ void record_heard(struct world *w, int i, const struct message *m)
     deed.token = reply->token;
     deed.is_queued = reply->is_queued;
     deed.position = reply->position;
+    deed.slots = w->node[i].slots;
+    deed.slot = reply->slot;
     add(w, &deed);
 }
 

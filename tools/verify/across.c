@@ -60,6 +60,8 @@ void simba__across_note(struct simba__history *history,
     }
     entry.token = t->token;
     entry.where = t->where;
+    entry.slots = t->slots;
+    entry.slot = t->slot;
     entry.from_ms = t->store_from_ms;
     entry.until_ms = t->store_from_ms == 0 ? 0 : until_of(t);
     set_id(&entry, t->id);
@@ -127,6 +129,7 @@ static void check_times(struct sweep *sweep,
 
         assert(other->token <= entry->token);
         if (other->boot == entry->boot || other->token == entry->token ||
+            SIMBA__MAY_OVERLAP(other, entry) ||
             entry->from_ms >= other->until_ms) {
             continue;
         }

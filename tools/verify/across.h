@@ -37,7 +37,8 @@ struct simba__across_entry {
     struct simba__where where;
     int64_t from_ms;  /* when the store said yes, by its clock; 0: not told */
     int64_t until_ms; /* relied on at least so long, by the store's clock */
-    uint8_t kind;     /* enum simba__across_kind */
+    uint64_t slots, slot;
+    uint8_t kind; /* enum simba__across_kind */
     uint8_t id_length;
     char id[SIMBA_ID_MAX]; /* without a NUL */
 };

@@ -11,7 +11,8 @@
 /* The members that matter, as they stand in the line. */
 struct members {
     const char *trace, *event, *boot, *mutex, *id, *attempt, *request, *status;
-    const char *handle, *fault;
+    const char *handle, *fault, *to;
+    uint64_t slots, slot;
     uint64_t us, number, token, position, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
     uint64_t store_ms, unix_ms;
@@ -36,7 +37,8 @@ static void take_text(struct members *m, const struct simba__flat_member *f)
                  {"op", &m->request},
                  /* older logs */ {"status", &m->status},
                  {"handle", &m->handle},
-                 {"fault", &m->fault}};
+                 {"fault", &m->fault},
+                 {"to", &m->to}};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].key, f->key) == 0) {
@@ -60,6 +62,8 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"transition_ms", &m->transition_ms, NULL},
                    {"waiter_ms", &m->waiter_ms, NULL},
                    {"lease_ms", &m->lease_ms, NULL},
+                   {"slots", &m->slots, NULL},
+                   {"slot", &m->slot, NULL},
                    {"tombstone_ms", &m->tombstone_ms, NULL},
                    {"store_ms", &m->store_ms, NULL},
                    {"unix_ms", &m->unix_ms, NULL},
@@ -220,6 +224,11 @@ static void take_request(const struct members *m, struct simba__deed *deed)
     deed->is_queued = m->is_queued;
     deed->now = m->now;
     deed->undoes = m->tombstone_ms > 0;
+    deed->slots = m->slots;
+    deed->slot = m->slot;
+    if (m->to != NULL) {
+        (void)snprintf(deed->to, sizeof deed->to, "%s", m->to);
+    }
     deed->use_us = use_us(m);
     /* A store need not write a longer waiter lease before half of it is over,
      * so half is what a position surely has. */
@@ -331,6 +340,8 @@ static const char *parse_event(const struct members *m,
     }
     deed->store_ms = (int64_t)m->store_ms;
     deed->token = m->token;
+    deed->slots = m->slots;
+    deed->slot = m->slot;
     deed->number = m->run;
     deed->beat_ms = (int64_t)m->beat_ms;
     *is_deed = true;

@@ -91,6 +91,11 @@ struct simba__deed {
     uint64_t token; /* SENT break: which; ANSWERED: when mine */
     bool is_queued;
     uint64_t position;
+    char to[SIMBA_ID_MAX + 1]; /* SENT release: the successor, or "" */
+
+    /* ANSWERED, ACQUIRED: how many owners it suffers, and which of them it is;
+     * 0: itself */
+    uint64_t slots, slot;
 
     /* ENDED: when its user ceased to rely on it; OVER; FORCED */
     int64_t until_us;

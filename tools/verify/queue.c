@@ -181,8 +181,13 @@ void simba__queue_granted(const struct simba__step *step,
     struct simba__track *track = step->track;
     const struct simba__traced_waiter *mine =
         find_waiter(track, asked->attempt);
+    bool is_named = strcmp(track->successor, step->deed->id) == 0;
     int64_t decided_us;
 
+    track->successor[0] = '\0';
+    if (is_named || step->deed->slots > 1) {
+        return; /* who has a slot may come while another is offered one */
+    }
     if (mine == NULL || asked->sent_us <= mine->asked_us) {
         return; /* the log begins in the middle, or this is old news */
     }

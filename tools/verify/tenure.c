@@ -99,7 +99,9 @@ static struct simba__tenure *begin_tenure(const struct simba__step *step)
                                 .released_us = SIMBA__UNENDED,
                                 .ended_us = SIMBA__UNENDED,
                                 .broken_us = SIMBA__UNENDED,
-                                .overtaken_us = SIMBA__UNENDED};
+                                .overtaken_us = SIMBA__UNENDED,
+                                .slots = deed->slots,
+                                .slot = deed->slot};
     memcpy(t->id, deed->id, sizeof t->id);
     return t;
 }
@@ -127,7 +129,9 @@ static void check_token(const struct simba__step *step,
             return;
         }
     }
-    if (mine->token <= newest && mine->token != 0) {
+    /* With slots it may have been granted when it asked before, and others
+     * since. */
+    if (mine->token <= newest && mine->token != 0 && mine->slots <= 1) {
         const struct simba__tenure *last = find_token(track, newest);
         if (last == NULL || !is_same_tenure(last, mine)) {
             simba__history_tell(step, SIMBA__TOKEN_BACK, last);
@@ -151,8 +155,9 @@ static void check_overlap(const struct simba__step *step,
     for (size_t i = 0; i < track->tenure_count; i++) {
         struct simba__tenure *t = &track->tenures[i];
 
-        if (is_same_tenure(t, mine) || t->until_us <= now_us ||
-            now_us < track->forced_until_us || (t->is_told && mine->is_told)) {
+        if (is_same_tenure(t, mine) || SIMBA__MAY_OVERLAP(t, mine) ||
+            t->until_us <= now_us || now_us < track->forced_until_us ||
+            (t->is_told && mine->is_told)) {
             continue;
         }
         if (!t->is_whole) {
@@ -333,6 +338,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
 {
     struct simba__tenure *t = find_tenure(step->track, step->deed->attempt);
 
+    memcpy(step->track->successor, step->deed->to, sizeof step->deed->to);
     if (t == NULL && !step->deed->undoes) {
         return; /* it has no doubt that there is none */
     }

@@ -32,6 +32,7 @@ struct simba__tenure {
     char overtaker_id[SIMBA_ID_MAX + 1];
     uint64_t overtaker_token;
     bool is_told; /* an overlap of it */
+    uint64_t slots, slot;
     /* By the store's clock, as far as it was told; 0: it was not. */
     int64_t store_from_ms; /* its first yes */
     int64_t store_ms;      /* its newest yes, */
@@ -78,6 +79,10 @@ struct simba__run {
     bool is_open; /* its end is still to come */
 };
 
+/* S1: do both suffer others, and is each of them another one? */
+#define SIMBA__MAY_OVERLAP(a, b)                                               \
+    ((a)->slots > 1 && (b)->slots > 1 && (a)->slot != (b)->slot)
+
 struct simba__track {
     struct simba__hash_link link; /* its key is the mutex */
     char scope[40];
@@ -89,6 +94,7 @@ struct simba__track {
     struct simba__tenure *tenures; /* when full, the oldest goes */
     size_t tenure_count, tenure_room, tenure_next;
     uint64_t newest_token;
+    char successor[SIMBA_ID_MAX + 1]; /* whom the last release named */
     int64_t forced_until_us; /* freed by force: exclusion does not hold */
     struct simba__traced_request *pendings;
     size_t pending_count, pending_room;
