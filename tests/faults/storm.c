@@ -399,8 +399,15 @@ static bool kill_server(void)
         return false;
     }
     storm.store->kill(node);
-    /* A master that is back before it was missed has forgotten everything. */
-    rest_ms(storm.store->settle != NULL ? 2500 : some_ms());
+    if (storm.store->settle == NULL) {
+        rest_ms(some_ms());
+    }
+    /* A master that is back before it is succeeded has forgotten everything. */
+    for (int i = 0; i < 300 && storm.store->settle != NULL &&
+                    storm.store->leader() == node;
+         i++) {
+        rest_ms(100);
+    }
     storm.store->run(node);
     settle();
     return true;
