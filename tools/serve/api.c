@@ -330,7 +330,9 @@ static bool read_form(char *body, struct form *form)
                      {"now", &form->now}};
 
         for (char *c = pair; c != NULL && *c != '\0'; c++) {
-            *c = *c == '+' ? ' ' : *c;
+            if (*c == '+') {
+                *c = ' ';
+            }
         }
         if (pair == NULL || !simba__text_unescape(pair)) {
             return false;

@@ -24,13 +24,14 @@ struct mutex_figures {
 static void put_label(struct simba__text *out, const char *text)
 {
     for (; *text != '\0'; text++) {
-        const char escaped[] = {'\\', *text == '\n' ? 'n' : *text, '\0'};
-
-        if (strchr("\"\\\n", *text) != NULL) {
-            simba__text_put(out, escaped);
-        } else {
-            simba__text_add(out, text, 1);
+        if (*text == '\n') {
+            simba__text_put(out, "\\n");
+            continue;
         }
+        if (*text == '"' || *text == '\\') {
+            simba__text_put(out, "\\");
+        }
+        simba__text_add(out, text, 1);
     }
 }
 
@@ -194,7 +195,8 @@ static int by_name(const void *a, const void *b)
 static void put_mutexes(struct simba__text *out,
                         const struct simba__board *board)
 {
-    const struct simba__row **rows = calloc(board->rows + 1, sizeof *rows);
+    const struct simba__row **rows =
+        calloc(board->rows + 1, sizeof(struct simba__row *));
     struct mutex_figures *all =
         calloc(board->count * (MUTEXES_MOST + 1), sizeof *all);
     size_t count = 0;
@@ -207,7 +209,7 @@ static void put_mutexes(struct simba__text *out,
         for (; link != NULL; link = simba__hash_next(table, link)) {
             rows[found++] = (const struct simba__row *)link;
         }
-        qsort(rows, found, sizeof *rows, by_name);
+        qsort(rows, found, sizeof(struct simba__row *), by_name);
         for (size_t i = 0; i < found; i++) {
             struct mutex_figures *to = &all[count];
 
