@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 simba, scratch = os.path.realpath(sys.argv[1]), sys.argv[2]
@@ -183,6 +184,29 @@ def many_pages_are_served_and_more_refused(server):
     return is_well and statuses[b"200"] == min(500, len(pages))
 
 
+def jobs_are_answered_whole(server):
+    """What a store is asked for on another thread, by many at once."""
+    wrong = []
+
+    def hammer():
+        for _ in range(requests):
+            with server.connect() as s:
+                s.sendall(b"GET /api/mutex?mutex=x HTTP/1.1\r\nHost: localhost"
+                          b"\r\nConnection: close\r\n\r\n")
+                reply = s.makefile("rb").read()
+            if b" 200 OK" not in reply or not reply.endswith(b"}\n"):
+                wrong.append(reply)
+
+    threads = [threading.Thread(target=hammer) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        print(f"# {len(wrong)} wrong replies, such as {wrong[0][-200:]!r}")
+    return not wrong and server.is_well()
+
+
 def proxy_names_the_user(server):
     """By a socket that nobody else can open; not this server's."""
     path = f"{server.directory.name}/socket"
@@ -206,7 +230,8 @@ def proxy_names_the_user(server):
 def main():
     tests = [many_pages_are_served_and_more_refused,
              wrong_requests_are_answered_or_cut, who_does_not_read_is_no_burden,
-             silent_connections_starve_nobody, proxy_names_the_user]
+             silent_connections_starve_nobody, jobs_are_answered_whole,
+             proxy_names_the_user]
     if most > 1000:
         tests.append(slow_senders_are_cut_off)
     server, failed = Server(), 0

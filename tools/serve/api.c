@@ -273,7 +273,6 @@ static void show(struct simba__job *job)
         simba__json_line(&json);
     }
     simba_report_close(report);
-    ask->is_working = false;
     simba__http_resume(ask);
 }
 
@@ -282,12 +281,11 @@ static void post(struct simba__ask *ask,
                  void (*run)(struct simba__job *job))
 {
     ask->job.run = run;
-    ask->is_working = true;
+    ask->is_posted = true;
     MHD_suspend_connection(ask->connection);
     if (!simba__worker_post(source->worker, &ask->job)) {
         simba__api_fail(ask, MHD_HTTP_SERVICE_UNAVAILABLE,
                         "too many wait for this store");
-        ask->is_working = false;
         simba__http_resume(ask);
     }
 }
@@ -394,7 +392,6 @@ static void break_it(struct simba__job *job)
         }
         (void)pthread_mutex_unlock(&ask->board->lock);
     }
-    ask->is_working = false;
     simba__http_resume(ask);
 }
 

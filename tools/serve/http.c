@@ -14,7 +14,6 @@
 #include <microhttpd.h>
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -319,7 +318,6 @@ static void check_password(struct simba__job *job)
         simba__api_fail(ask, MHD_HTTP_UNAUTHORIZED,
                         "no such user and password");
     }
-    ask->is_working = false;
     simba__http_resume(ask);
 }
 
@@ -337,15 +335,21 @@ static bool is_allowed(struct simba__ask *ask)
         break;
     }
     ask->job.run = check_password;
-    ask->is_working = true;
+    ask->is_posted = true;
     MHD_suspend_connection(ask->connection);
     if (!simba__worker_post(http.passwords, &ask->job)) {
         simba__api_fail(ask, MHD_HTTP_SERVICE_UNAVAILABLE,
                         "too many passwords are being checked");
-        ask->is_working = false;
         simba__http_resume(ask);
     }
     return false;
+}
+
+/* While a job has the request, its thread may write there, and even have had
+ * it resumed already: then we are called again. */
+static enum MHD_Result finish(struct simba__ask *ask)
+{
+    return ask->is_posted ? MHD_YES : send_text(ask);
 }
 
 /* The request is whole, or a job of it is done. */
@@ -372,7 +376,7 @@ static enum MHD_Result answer(struct simba__ask *ask,
                                                : !is_get) {
         simba__api_fail(ask, MHD_HTTP_METHOD_NOT_ALLOWED, "not in this way");
     } else if ((route == NULL || !route->is_open) && !is_allowed(ask)) {
-        return ask->status == 0 ? MHD_YES : send_text(ask);
+        return finish(ask);
     } else if (file != NULL) {
         return send_file(ask, file);
     } else if (route->answer == NULL) {
@@ -380,7 +384,7 @@ static enum MHD_Result answer(struct simba__ask *ask,
     } else {
         route->answer(ask);
     }
-    return ask->status == 0 ? MHD_YES : send_text(ask);
+    return finish(ask);
 }
 
 /* A reply that is not taken keeps its memory, so there are not too many. */
@@ -433,9 +437,7 @@ static enum MHD_Result on_request(void *user,
         *length = 0;
         return MHD_YES;
     }
-    if (ask->is_working) {
-        return MHD_YES;
-    }
+    ask->is_posted = false; /* it is done, if there was one */
     if (!ask->is_begun) {
         begin_reply(ask);
     }
@@ -453,7 +455,6 @@ static void on_completed(void *user,
     (void)code;
     put_into(connection, &http.idle);
     if (ask != NULL) {
-        assert(!ask->is_working);
         simba__text_fini(&ask->reply);
         explicit_bzero(ask->body, sizeof ask->body);
         free(ask);

@@ -251,8 +251,8 @@ struct simba__ask {
     bool is_begun;
     bool is_too_long;
     bool is_allowed;
-    bool is_working; /* for a job of this request */
-    int status;      /* of the reply; 0: not known yet */
+    bool is_posted; /* a job has it; only the answering thread looks */
+    int status;     /* of the reply; 0: not known yet */
     const char *type;
     struct simba__text reply;
 };
