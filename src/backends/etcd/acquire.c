@@ -645,8 +645,9 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
             e->refusals++;
         } else if (sent == JOIN && txn->is_done) {
             note_joined(e);
-        } else if (sent == LOOK && txn->create != 0) {
-            confirm(e);
+        } else if (sent == LOOK && txn->create != 0 &&
+                   e->base.mutex->looker == &e->base) {
+            confirm(e); /* for all who ask in case */
         }
         e->has_looked = sent == LOOK || (e->has_looked && sent != GRANT);
         e->has_order &= sent != EVICT;
