@@ -37,6 +37,7 @@ int main(int argc, char **argv)
     simba_store *store = NULL;
     simba_locker *locker = NULL;
     simba_error error;
+    int64_t wait_ms;
 
     if (argc != 6) {
         return 64;
@@ -53,6 +54,7 @@ int main(int argc, char **argv)
         pause_ms(100);
         return 1;
     }
+    wait_ms = 3 * (options.times.ttl_ms + options.times.transition_ms);
     srand((unsigned)getpid());
     while (!is_ending) {
         struct section section = {
@@ -63,7 +65,7 @@ int main(int argc, char **argv)
             .is_owner = is_owner,
             .user = locker};
 
-        if (simba_locker_acquire(locker, 2000, &section.token, &error) !=
+        if (simba_locker_acquire(locker, wait_ms, &section.token, &error) !=
             SIMBA_OK) {
             pause_ms(20);
             continue;

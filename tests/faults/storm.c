@@ -51,6 +51,7 @@ static struct storm {
     struct contender contenders[CONTENDERS_MOST];
     int contender_count;
     bool is_over;
+    bool is_short;   /* with few contenders and no trace: nobody keeps it */
     uint64_t longer; /* 7: all sections are long, to be seen in a limit */
     struct excuse *excuses;
     size_t excuse_count, excuse_room;
@@ -83,8 +84,8 @@ static int lease_ms(void)
 
 static void become_contender(const struct contender *c, uint64_t chance)
 {
-    char url[2048], seed[128] = "", ttl[16], transition[16], length[16],
-                    err[300];
+    char url[2048], seed[128] = "", trace[300] = "", ttl[16], transition[16],
+                    length[16], err[300];
     int fd;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -97,8 +98,10 @@ static void become_contender(const struct contender *c, uint64_t chance)
                  ",delay=6,double=4,nth=90,as=echo,late=200:",
                  chance % 1000000);
     }
-    snprintf(url, sizeof url, "trace:%s/trace.jsonl:%s%s", storm.directory,
-             seed, store_url);
+    if (!storm.is_short) {
+        snprintf(trace, sizeof trace, "trace:%s/trace.jsonl:", storm.directory);
+    }
+    snprintf(url, sizeof url, "%s%s%s", trace, seed, store_url);
     snprintf(err, sizeof err, "%s/err", storm.directory);
     fd = open(err, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
@@ -729,9 +732,9 @@ static void begin(void)
     storm.store->open(storm.directory);
     shell("SIMBA_STORE='%s' timeout 20 '%s' init", store_url, SIMBA);
     for (int i = 0; i < MUTEXES; i++) {
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < (storm.is_short ? 3 : 4); k++) {
             storm.contenders[storm.contender_count++] =
-                (struct contender){.is_command = k < 2, .mutex = i};
+                (struct contender){.is_command = k % 2 == 0, .mutex = i};
         }
     }
     tend();
@@ -880,6 +883,7 @@ int main(int argc, char **argv)
     if (keep == NULL && mkdtemp(storm.directory) == NULL) {
         return 1;
     }
+    storm.is_short = keep == NULL;
     begin();
     end_us = section_now_us() + atoll(argv[3]) * 1000000;
     rest_ms(500);
