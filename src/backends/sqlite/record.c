@@ -377,6 +377,17 @@ static const struct simba__tenure *find_token(
     return tenure;
 }
 
+/* Nothing else of a tenure changes. */
+static bool is_same_slot(const struct simba__tenure *was,
+                         const struct simba__tenure *is)
+{
+    return was->owner.ttl_at_ms == is->owner.ttl_at_ms &&
+           was->owner.transition_at_ms == is->owner.transition_at_ms &&
+           was->owner.slots == is->owner.slots &&
+           was->owner.is_broken == is->owner.is_broken &&
+           strcmp(was->asked, is->asked) == 0;
+}
+
 /* The tenures of a mutex that several may own, or did. */
 static void store_slots(struct writing *w, bool is_crowd)
 {
@@ -406,8 +417,7 @@ static void store_slots(struct writing *w, bool is_crowd)
         bool is_ours = is->connection == SIMBA__SQLITE_SELF;
 
         was = find_token(&record->before, owner->token);
-        if (record->is_crowd && was != NULL &&
-            memcmp(was, is, sizeof *is) == 0) {
+        if (record->is_crowd && was != NULL && is_same_slot(was, is)) {
             continue;
         }
         w->is_changed = true;
