@@ -39,30 +39,29 @@ static int ask(const struct simba__command *command,
                simba_store *store)
 {
     simba_hand_over wish = *(const simba_hand_over *)command->user;
-    char to[SIMBA_ID_MAX + 1];
     simba_error error = {0};
     struct simba__json json;
-    simba_owner owner;
+    simba_asked asked;
 
     wish.mutex = words->words[0];
-    if (simba_admin_hand_over(store, &wish, &owner, to, &error) != SIMBA_OK) {
+    if (simba_admin_hand_over(store, &wish, &asked, &error) != SIMBA_OK) {
         return simba__command_fail(&words->cli, command->name, &error);
     }
     if (words->cli.is_json) {
         simba__json_print(&json, stdout);
         simba__json_text(&json, "event", "asked");
         simba__json_text(&json, "mutex", wish.mutex);
-        simba__json_text(&json, "id", owner.id);
-        simba__json_token(&json, "token", owner.token);
-        simba__json_text(&json, "to", to);
+        simba__json_text(&json, "id", asked.owner.id);
+        simba__json_token(&json, "token", asked.owner.token);
+        simba__json_text(&json, "to", asked.to);
         simba__put_times(&json, simba__clock_ms());
         simba__json_line(&json);
     } else if (words->cli.verbosity >= 0) {
         simba__print_calm(stdout, wish.mutex);
         printf(": asked '");
-        simba__print_calm(stdout, owner.id);
-        printf("', token %" PRIu64 ", to hand over to '", owner.token);
-        simba__print_calm(stdout, to);
+        simba__print_calm(stdout, asked.owner.id);
+        printf("', token %" PRIu64 ", to hand over to '", asked.owner.token);
+        simba__print_calm(stdout, asked.to);
         printf("'\n");
     }
     return simba__command_end();

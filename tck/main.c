@@ -178,6 +178,7 @@ static size_t list(const struct simba__cli *cli, const struct wish *wish)
             count++;
             if (wish->is_list) {
                 list_one(cli, test);
+                (void)simba__command_flush(); /* the first failure is told */
             }
         }
     }

@@ -105,6 +105,12 @@ typedef struct simba_hand_over {
 #define SIMBA_HAND_OVER_INIT {(uint32_t)sizeof(simba_hand_over), 0, 0, 0}
 /* clang-format on */
 
+/** Who was asked to hand over, and who would be next if it did so now. */
+typedef struct simba_asked {
+    simba_owner owner;
+    char to[SIMBA_ID_MAX + 1]; /**< "": nobody */
+} simba_asked;
+
 /**
  * Ask an owner to hand over. It is woken, ends its work as it does when it is
  * stopped (on_released, or on_lost of a locker), keeps its min_hold, and
@@ -112,12 +118,10 @@ typedef struct simba_hand_over {
  * it has done so. An owner of an older version or another implementation cannot
  * be asked.
  *
- * @param store         not NULL
- * @param hand_over     what is wished
- * @param[out] present  who owns it; may be NULL
- * @param[out] to       SIMBA_ID_MAX + 1 bytes: who would be next if it handed
- *                      over now; may be NULL
- * @param[out] error    filled on failure; may be NULL
+ * @param store       not NULL
+ * @param hand_over   what is wished
+ * @param[out] asked  who owns it, and its successor; may be NULL
+ * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_ELOST when there is no such tenure; SIMBA_EINVAL when
  *         the successor does not wait, or nobody does, and then nobody was
  *         asked; SIMBA_EINVAL when this store has no hand-over; SIMBA_EUNAVAIL
@@ -129,8 +133,7 @@ typedef struct simba_hand_over {
 SIMBA_API SIMBA_MUST_USE int simba_admin_hand_over(
     simba_store *store,
     const simba_hand_over *hand_over,
-    simba_owner *present,
-    char *to,
+    simba_asked *asked,
     simba_error *error);
 
 /**

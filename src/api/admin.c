@@ -261,8 +261,7 @@ int simba_admin_break(simba_store *store,
 
 int simba_admin_hand_over(simba_store *store,
                           const simba_hand_over *given,
-                          simba_owner *present,
-                          char *to,
+                          simba_asked *asked,
                           simba_error *error)
 {
     struct simba__answer answer = {.report = NULL};
@@ -273,8 +272,8 @@ int simba_admin_hand_over(simba_store *store,
     char id[SIMBA_ID_MAX + 1] = "";
     int rc = simba__given_take(store, &take, error);
 
-    if (present != NULL) {
-        *present = simba_owner_none();
+    if (asked != NULL) {
+        *asked = (simba_asked){.owner = simba_owner_none()};
     }
     if (rc == SIMBA_OK) {
         rc = check_offered(store, SIMBA_HAND_OVER, error);
@@ -297,11 +296,9 @@ int simba_admin_hand_over(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (present != NULL) {
-        *present = *owner;
-    }
-    if (to != NULL) {
-        memcpy(to, answer.reply.to, sizeof answer.reply.to);
+    if (asked != NULL) {
+        asked->owner = *owner;
+        memcpy(asked->to, answer.reply.to, sizeof asked->to);
     }
     if (!answer.reply.mine) {
         return simba_error_set(error, SIMBA_ELOST, 0,

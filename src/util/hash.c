@@ -193,6 +193,13 @@ static void mix(uint32_t state[5], const unsigned char *block)
     uint32_t w[80], a = state[0], b = state[1], c = state[2], d = state[3],
                     e = state[4];
 
+    for (size_t i = 0; i < 16; i++) {
+        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
+               (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+    }
+    for (size_t i = 16; i < 80; i++) {
+        w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+    }
     for (size_t i = 0; i < 80; i++) {
         uint32_t f = i < 20              ? (b & c) | (~b & d)
                      : i >= 40 && i < 60 ? (b & c) | (b & d) | (c & d)
@@ -202,10 +209,6 @@ static void mix(uint32_t state[5], const unsigned char *block)
                      : i < 60 ? 0x8f1bbcdcU
                               : 0xca62c1d6U;
 
-        w[i] = i < 16 ? (uint32_t)block[4 * i] << 24 |
-                            (uint32_t)block[4 * i + 1] << 16 |
-                            (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3]
-                      : rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
         f += rotate(a, 5) + e + k + w[i];
         e = d;
         d = c;

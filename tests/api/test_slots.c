@@ -57,9 +57,8 @@ TEST(test_slots__are_refused_where_they_are_not_offered)
                      SIMBA_OK);
     simba_locker_close(locker);
     if (!can(store, SIMBA_CAN_HAND_OVER)) {
-        assert_int_equal(
-            simba_admin_hand_over(store, &wish, NULL, NULL, &error),
-            SIMBA_EINVAL);
+        assert_int_equal(simba_admin_hand_over(store, &wish, NULL, &error),
+                         SIMBA_EINVAL);
         assert_non_null(strstr(error.message, "not offered"));
     }
     simba_store_close(store);
@@ -170,8 +169,7 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
     simba_store *stores[3];
     simba_service *services[3];
     simba_hand_over wish = SIMBA_HAND_OVER_INIT;
-    simba_owner present;
-    char to[SIMBA_ID_MAX + 1];
+    simba_asked asked;
     simba_error error;
     int64_t start;
 
@@ -181,11 +179,11 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
         simba_store_close(stores[0]);
         skip();
     }
-    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, &error),
                      SIMBA_ELOST);
     services[0] = start_service(stores[0], wish.mutex, "a");
     await(simba_service_is_owner(services[0]));
-    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, &error),
                      SIMBA_EINVAL);
     assert_non_null(strstr(error.message, "nobody waits"));
     stores[1] = open_store();
@@ -193,7 +191,7 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
     services[1] = start_service(stores[1], wish.mutex, "b");
     services[2] = start_service(stores[2], wish.mutex, "c");
     wish.to = "nobody";
-    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, to, &error),
+    assert_int_equal(simba_admin_hand_over(stores[0], &wish, NULL, &error),
                      SIMBA_EINVAL);
     assert_non_null(strstr(error.message, "'nobody' does not wait"));
     assert_true(simba_service_is_owner(services[0]));
@@ -207,17 +205,15 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
 
     wish.to = "a"; /* an admin asks; the owner is woken */
     start = now_ms();
-    await(simba_admin_hand_over(stores[1], &wish, &present, to, &error) ==
-          SIMBA_OK);
-    assert_string_equal(to, "a");
-    assert_string_equal(present.id, "c");
+    await(simba_admin_hand_over(stores[1], &wish, &asked, &error) == SIMBA_OK);
+    assert_string_equal(asked.to, "a");
+    assert_string_equal(asked.owner.id, "c");
     await(simba_service_is_owner(services[0]));
     assert_true(now_ms() - start < 5000); /* a renewal is due after 6.7 s */
     wish.to = NULL;
-    assert_int_equal(
-        simba_admin_hand_over(stores[1], &wish, &present, to, &error),
-        SIMBA_OK);
-    assert_string_equal(to, "b");
+    assert_int_equal(simba_admin_hand_over(stores[1], &wish, &asked, &error),
+                     SIMBA_OK);
+    assert_string_equal(asked.to, "b");
     await(simba_service_is_owner(services[1]));
     for (int i = 0; i < 3; i++) {
         simba_service_close(services[i]);

@@ -33,7 +33,7 @@ every_command_has_a_page() {
     [ "$(commands | wc -l)" -ge 6 ] || return 1
     for command in $(commands); do
         [ -s "$pages/simba-$command.1" ] || { echo "# $command" && return 1; }
-        grep -q "^.BR simba.-$command (1)" "$pages/simba.1" || return 1
+        grep -q "^.BR simba.-${command//-/.-} (1)" "$pages/simba.1" || return 1
     done
 }
 
