@@ -37,7 +37,7 @@ test:
 	scripts/test dev asan-ubsan:lean tsan:lean
 
 test-more:
-	scripts/deps test
+	scripts/deps more
 	scripts/test --more dev asan-ubsan tsan
 
 check:
