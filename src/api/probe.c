@@ -52,6 +52,12 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     if (rc == SIMBA_OK) {
         rc = simba__config_slots(store, request->slots, error);
     }
+    if (rc == SIMBA_OK &&
+        (request->kind == SIMBA_HAND_OVER || request->to != NULL) &&
+        !(store->backend->ops->capabilities & SIMBA_CAN_HAND_OVER)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "hand-over is not offered by this store");
+    }
     if (rc == SIMBA_OK) {
         rc = simba__config_mutex(request->mutex, error);
     }

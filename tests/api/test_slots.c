@@ -3,6 +3,7 @@
 #include "fixtures/api_harness.h"
 
 #include <simba/admin.h>
+#include <simba/sys/probe.h>
 
 #include <string.h>
 
@@ -41,6 +42,7 @@ TEST(test_slots__are_refused_where_they_are_not_offered)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    simba_request request = SIMBA_REQUEST_INIT;
     simba_store *store = open_store();
     simba_locker *locker = NULL;
     simba_error error;
@@ -60,6 +62,13 @@ TEST(test_slots__are_refused_where_they_are_not_offered)
         assert_int_equal(simba_admin_hand_over(store, &wish, NULL, &error),
                          SIMBA_EINVAL);
         assert_non_null(strstr(error.message, "not offered"));
+        request.kind = SIMBA_HAND_OVER;
+        request.mutex = wish.mutex;
+        request.id = "me";
+        assert_int_equal(simba_probe(store, &request, &error), SIMBA_EINVAL);
+        request.kind = SIMBA_RELEASE;
+        request.to = "you";
+        assert_int_equal(simba_probe(store, &request, &error), SIMBA_EINVAL);
     }
     simba_store_close(store);
 }
