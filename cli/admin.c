@@ -124,6 +124,17 @@ int simba__break_do(simba_store *store,
         .owner = *simba_report_owner(report),
         .lease_left_ms = simba__view_shown(wish->mutex, report).lease_left_ms,
         .asked_ms = simba__clock_ms()};
+    for (size_t i = 1; i < simba_report_owner_count(report); i++) {
+        const simba_owner *other = simba_report_owner_at(report, i);
+
+        if (other->token == wish->token) {
+            broken->owner = *other;
+            broken->lease_left_ms =
+                simba__view_of(wish->mutex, other, 0,
+                               simba_report_store_ms(report))
+                    .lease_left_ms;
+        }
+    }
     simba_report_close(report);
     (void)snprintf(reason, sizeof reason, "%s: %s", wish->by, wish->reason);
     order.mutex = wish->mutex;

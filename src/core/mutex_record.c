@@ -713,7 +713,9 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
         carry_out(&view);
     }
     simba__mutex_read(record, given->now_ms, &answer);
-    if (verdict->answer != SIMBA__REFUSE) { /* of several, my own */
+    if (verdict->answer != SIMBA__REFUSE ||
+        (view.snapshot.mine.is_live &&
+         !verdict->evict)) { /* of several, mine */
         answer.owner = view.mine->owner;
     }
     simba_reply_copy(reply, &answer);

@@ -114,8 +114,10 @@ TEST(test_slots__report_tells_all_owners)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
     simba_locker *lockers[2];
     simba_report *report;
+    simba_asked asked;
     uint64_t tokens[2];
 
     if (!can(store, SIMBA_CAN_SLOTS)) {
@@ -142,6 +144,12 @@ TEST(test_slots__report_tells_all_owners)
     }
     assert_int_equal(simba_report_owner(report)->token, tokens[0]);
     simba_report_close(report);
+    /* Who was meant is told, not the oldest. */
+    wish.mutex = mutex;
+    wish.token = tokens[1];
+    assert_int_equal(simba_admin_hand_over(store, &wish, &asked, NULL),
+                     SIMBA_EINVAL); /* nobody waits */
+    assert_int_equal(asked.owner.token, tokens[1]);
     simba_locker_close(lockers[0]);
     simba_locker_close(lockers[1]);
     simba_store_close(store);

@@ -64,6 +64,11 @@ owners_with_slots_may_overlap_but_not_in_one() {
         event released 300 a 5 '"slots":2,"slot":1'
     } | finds overlap || return 1
     {
+        event acquired 100 a 5 '"slots":2,"slot":0'
+        event acquired 200 b 6 '"slots":2,"slot":2'
+        event released 300 a 5 '"slots":2,"slot":0'
+    } | finds overlap || return 1
+    {
         event acquired 100 a 5
         event acquired 200 b 6 '"slots":2,"slot":1'
         event released 300 a 5

@@ -338,7 +338,10 @@ void simba__tenure_release_sent(const struct simba__step *step)
 {
     struct simba__tenure *t = find_tenure(step->track, step->deed->attempt);
 
-    memcpy(step->track->successor, step->deed->to, sizeof step->deed->to);
+    /* Who never owned it names nobody. */
+    if (step->deed->to[0] != '\0' || (t != NULL && t->token != 0)) {
+        memcpy(step->track->successor, step->deed->to, sizeof step->deed->to);
+    }
     if (t == NULL && !step->deed->undoes) {
         return; /* it has no doubt that there is none */
     }

@@ -79,9 +79,11 @@ struct simba__run {
     bool is_open; /* its end is still to come */
 };
 
-/* S1: do both suffer others, and is each of them another one? */
+/* S1: do both suffer others, and is each of them another one of those that both
+ * let in? Who has a slot of its own below its own limit is one of so many. */
 #define SIMBA__MAY_OVERLAP(a, b)                                               \
-    ((a)->slots > 1 && (b)->slots > 1 && (a)->slot != (b)->slot)
+    ((a)->slots > 1 && (b)->slots > 1 && (a)->slot != (b)->slot &&             \
+     (a)->slot < (a)->slots && (b)->slot < (b)->slots)
 
 struct simba__track {
     struct simba__hash_link link; /* its key is the mutex */

@@ -292,6 +292,8 @@ enum simba__sql_loaded simba__sql_record_load(
     memcpy(mutex->queue, was->queue, was->queue_count * sizeof *was->queue);
     mutex->tombstones = room.tombstones;
     mutex->tombstone_room = room.tombstone_room;
+    mutex->others = room.others;
+    mutex->other_room = room.other_room;
     /* An offer far longer than any was made before the clock went back. */
     if (simba__subtract_saturating(mutex->offered_until_ms,
                                    record->now_us / 1000) >
