@@ -35,6 +35,7 @@ struct simba_multi_locker {
     bool is_lost; /* one of those acquired is not ours any more */
     bool is_held; /* all are, since when a loss is told */
     enum loss telling;
+    pthread_t teller; /* while it is LOSS_IN_TELLING */
     simba_error why;
 
     size_t count;
@@ -69,6 +70,7 @@ static void member_lost(void *user, const simba_error *why)
         stop_acquiring(m);
     } else if (m->telling == LOSS_UNTOLD) {
         m->telling = LOSS_IN_TELLING;
+        m->teller = pthread_self();
         pthread_mutex_unlock(&m->lock); /* S9: never under a lock of ours */
         if (m->on_lost != NULL) {
             m->on_lost(m->user, member->mutex, why);
@@ -77,7 +79,9 @@ static void member_lost(void *user, const simba_error *why)
         m->telling = LOSS_TOLD;
         pthread_cond_broadcast(&m->changed);
     }
-    while (m->is_held && m->telling == LOSS_IN_TELLING) {
+    /* Unless it is told here, by a callback that runs others. */
+    while (m->is_held && m->telling == LOSS_IN_TELLING &&
+           !pthread_equal(m->teller, pthread_self())) {
         pthread_cond_wait(&m->changed, &m->lock);
     }
     pthread_mutex_unlock(&m->lock);
@@ -159,6 +163,13 @@ int simba_multi_locker_acquire(simba_multi_locker *m,
     /* From here on a loss is told, unless there was one already, or a wait that
      * was ended by one. */
     m->is_acquiring = false;
+    for (size_t i = 0; i < held && rc == SIMBA_OK && !m->is_lost; i++) {
+        if (!simba_locker_is_owner(m->members[i].locker)) {
+            m->is_lost = true; /* its on_lost is still to be run */
+            simba_error_set(&m->why, SIMBA_ELOST, 0, "%s: lost",
+                            m->members[i].mutex);
+        }
+    }
     if (m->is_lost && (rc == SIMBA_OK || rc == SIMBA_ECANCELED)) {
         rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", m->why.message);
     } else if (rc == SIMBA_OK && m->is_cancelled) {

@@ -39,7 +39,7 @@ struct simba_service {
         simba_stopped_fn call;
         void *user;
         int status;
-        _Atomic bool is_due; /* from the asking until it is called */
+        _Atomic enum { NOT_DUE, AWAITED, QUEUED } due; /* until it is called */
     } stopped;
 };
 
@@ -85,7 +85,7 @@ static void run_stopped(struct simba__task *task)
     void *user = s->stopped.user;
     int status = s->stopped.status;
 
-    atomic_store(&s->stopped.is_due, false); /* it may ask again */
+    atomic_store(&s->stopped.due, NOT_DUE); /* it may ask again */
     if (call != NULL) {
         call(user, status);
     }
@@ -96,6 +96,14 @@ static void push_task(simba_service *s, struct simba__task *task)
 {
     simba__serial_queue_push(&s->base.store->pool, &s->serial_queue, task);
     pthread_cond_broadcast(&s->lifecycle.changed);
+}
+
+/* Once for each stop that was asked for: it may be started and stopped again
+ * before this is run. */
+static void push_stopped(simba_service *s)
+{
+    atomic_store(&s->stopped.due, QUEUED);
+    push_task(s, &s->stopped.task);
 }
 
 /* Moves what the user knows to `after` and queues the callback. */
@@ -146,10 +154,10 @@ static void told(struct simba__contention *c,
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         simba__lifecycle_rest(&s->lifecycle);
-        if (atomic_load(&s->stopped.is_due)) {
+        if (atomic_load(&s->stopped.due) == AWAITED) {
             s->stopped.status =
                 s->lifecycle.is_unreleased ? SIMBA_EUNKNOWN : SIMBA_OK;
-            push_task(s, &s->stopped.task);
+            push_stopped(s);
         }
     }
 }
@@ -274,7 +282,7 @@ int simba_service_stop_async(simba_service *s,
         return rc;
     }
     simba_loop_enter(s->base.store->loop);
-    if (atomic_exchange(&s->stopped.is_due, true)) {
+    if (atomic_load(&s->stopped.due) != NOT_DUE) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the service is told to stop already",
                              s->base.contention.mutex);
@@ -282,8 +290,9 @@ int simba_service_stop_async(simba_service *s,
         s->stopped.call = on_stopped;
         s->stopped.user = user;
         s->stopped.status = SIMBA_OK;
+        atomic_store(&s->stopped.due, AWAITED); /* it may stop in the asking */
         if (!simba__lifecycle_ask_stop(&s->lifecycle)) {
-            push_task(s, &s->stopped.task);
+            push_stopped(s);
         }
     }
     simba_loop_leave(s->base.store->loop);

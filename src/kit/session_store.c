@@ -395,7 +395,7 @@ void simba_entry_vanished(simba_entry *entry)
 {
     if (entry->mutex != NULL && !entry->is_leaving &&
         entry->state == SIMBA_KEY_PRESENT) {
-        entry->state = SIMBA_KEY_ABSENT;
+        set_absent(entry);
         simba_wake(entry->store->base.loop,
                    simba_session_mutex_name(entry->mutex));
     }

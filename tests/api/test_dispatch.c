@@ -179,6 +179,37 @@ TEST(test_dispatch__release_runs_on_lost)
     simba_store_close(store);
 }
 
+/* While it waits for the second nobody runs on_lost of the first. */
+TEST(test_dispatch__what_was_lost_meanwhile_is_not_held)
+{
+    simba_store *store = open_dispatched(), *other = open_store();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_multi_locker_options both = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
+    const char *names[2];
+    char first[64], second[64];
+    simba_multi_locker *multi;
+    simba_locker *locker;
+
+    snprintf(first, sizeof first, "%s a", fresh_mutex());
+    snprintf(second, sizeof second, "%s b", fresh_mutex());
+    names[0] = first;
+    names[1] = second;
+    both.mutexes = names;
+    both.count = 2;
+    both.times.max_hold_ms = 100;
+    options.mutex = second;
+    options.times.max_hold_ms = 400;
+    locker = must_open_locker(other, &options);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    multi = must_open_multi_locker(store, &both);
+    assert_int_equal(simba_multi_locker_acquire(multi, -1, NULL, NULL),
+                     SIMBA_ELOST);
+    simba_multi_locker_close(multi);
+    simba_locker_close(locker);
+    simba_store_close(other);
+    simba_store_close(store);
+}
+
 TEST(test_dispatch__must_be_asked_for)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;

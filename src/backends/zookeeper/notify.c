@@ -147,7 +147,7 @@ static bool take_node(const simba_session_mutex *mutex,
         e->is_unwatched |= is_before;
         latch->is_watched &= !is_own;
         if (is_own && type == SIMBA__ZK_EVENT_DELETED && !e->is_leaving) {
-            e->state = SIMBA_KEY_ABSENT;
+            e->state = e->is_doubted ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
         }
         is_news |= (is_own && !e->is_leaving) || is_before;
     }
