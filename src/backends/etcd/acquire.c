@@ -140,15 +140,26 @@ static bool is_watching(const entry_t *e)
            (owner->key == NULL || owner->is_sure);
 }
 
-/* A server that answers and does not confirm a watch is left for another. */
+/* A server that answers and confirms no watch is left for another; one that is
+ * slow, or was asked only now, is not: all others have this connection, too. */
+enum { SILENCE_MS = 1000 };
+
 static void on_unsettled(simba_timer *timer)
 {
     entry_t *e = container_of(timer, entry_t, settling);
+    simba__etcd *self = simba__etcd_of(e);
     simba_error error;
 
     simba_error_set(&error, SIMBA_EUNAVAIL, 0, "etcd: a watch is not set");
-    (void)simba__grpc_give_up(&simba__etcd_of(e)->grpc, SIMBA_EUNAVAIL, 0,
-                              "a watch is not set in time");
+    if (self->sure_ms < e->unsettled_ms &&
+        simba_loop_now_ms() - e->unsettled_ms >= SILENCE_MS) {
+        (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
+                                  "a watch is not set in time");
+        e->unsettled_ms = 0;
+    } else if (simba_loop_now_ms() < e->base.until_ms) {
+        simba_timer_set(self->base.base.loop, timer, e->base.until_ms);
+        return;
+    }
     simba_entry_hold(&e->base);
     end_settling(e);
     fail(e, &error);
@@ -159,10 +170,15 @@ static bool settles(entry_t *e)
 {
     if (!is_watching(e)) {
         e->is_settling = true;
+        if (e->unsettled_ms == 0) {
+            e->unsettled_ms = simba_loop_now_ms();
+        }
         simba_entry_hold(&e->base);
         e->settling.fire = on_unsettled;
         simba_timer_set(e->base.store->base.loop, &e->settling,
-                        e->base.until_ms);
+                        e->unsettled_ms + SILENCE_MS < e->base.until_ms
+                            ? e->unsettled_ms + SILENCE_MS
+                            : e->base.until_ms);
     }
     return e->is_settling;
 }
@@ -173,6 +189,7 @@ static bool has_settled(entry_t *e)
     bool has = e->is_settling && is_watching(e);
 
     if (has) {
+        e->unsettled_ms = 0;
         simba_entry_hold(&e->base);
         end_settling(e);
         go_on(e, LOOK);

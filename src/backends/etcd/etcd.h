@@ -262,7 +262,8 @@ struct simba__etcd_entry {
     int64_t first_create;     /* of txn.first; 0: not known */
     simba__etcd_watch before; /* on who is before it */
     bool is_settling;         /* waits for its watches to be sure, then looks */
-    simba_timer settling;     /* and not for longer */
+    int64_t unsettled_ms; /* since when it has waited for that; 0: it has not */
+    simba_timer settling; /* and not for longer */
 };
 
 struct simba__etcd {
@@ -273,6 +274,7 @@ struct simba__etcd {
     simba__tls_context *tls_context; /* NULL: no TLS */
     bool is_closing;
     bool has_failed;               /* since the connection was there */
+    int64_t sure_ms;               /* when a watch was confirmed last */
     char clock_id[SIMBA_CLOCK_ID]; /* by which sightings count */
 
     /* The session. */

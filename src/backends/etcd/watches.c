@@ -152,6 +152,7 @@ static void on_message(simba__rpc *rpc,
         take_events(self, rpc->reply, watch->id);
     } else {
         watch->is_sure = true;
+        self->sure_ms = simba_loop_now_ms();
         if (watch->next_revision == 0) {
             watch->next_revision =
                 watch->is_history ? simba__pb_read(reply.bytes[1]).number[3] + 1
