@@ -208,8 +208,7 @@ static const struct {
     {"spins_in_vain_total", "counter",
      "Times one looked for a reply and slept in the end.",
      offsetof(simba_store_counts, spins_in_vain)},
-    {"spin_microseconds_total", "counter",
-     "CPU time of looking for replies, in microseconds.",
+    {"spin_seconds_total", "counter", "CPU time of looking for replies.",
      offsetof(simba_store_counts, spin_us)},
     {"contenders", "gauge", "Contenders that are open.",
      offsetof(simba_store_counts, contenders)},
@@ -333,12 +332,19 @@ int simba_metrics_print(const simba_metrics *metrics, FILE *out)
         }
     }
     for (size_t k = 0; k < sizeof of_store / sizeof of_store[0]; k++) {
-        const void *value = (const char *)&metrics->store + of_store[k].offset;
+        const size_t offset = of_store[k].offset;
+        uint64_t value = *(const uint64_t *)((
+            const void *)((const char *)&metrics->store + offset));
 
         print_head(out, of_store[k].name, of_store[k].type, of_store[k].help);
         (void)fprintf(out, "simba_%s{store=\"", of_store[k].name);
         print_escaped(out, metrics->store_name);
-        (void)fprintf(out, "\"} %" PRIu64 "\n", *(const uint64_t *)value);
+        if (offset == offsetof(simba_store_counts, spin_us)) {
+            (void)fprintf(out, "\"} %" PRIu64 ".%06" PRIu64 "\n",
+                          value / 1000000, value % 1000000);
+        } else {
+            (void)fprintf(out, "\"} %" PRIu64 "\n", value);
+        }
     }
     return fflush(out) == 0 && ferror(out) == 0 ? SIMBA_OK : SIMBA_EIO;
 }

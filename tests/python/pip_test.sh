@@ -9,7 +9,7 @@ source=$(cd "$(dirname "$0")/../../bindings/python" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-"$python" -c 'import setuptools, pip' 2>/dev/null || exit 77
+"$python" -c 'import setuptools, pip, wheel' 2>/dev/null || exit 77
 cmake --install "$build" --prefix "$scratch/usr" >/dev/null
 libraries=$(dirname "$(find "$scratch/usr" -name libsimba.so)")
 cp -r "$source" "$scratch/source"
