@@ -408,6 +408,12 @@ static void store_slots(struct writing *w, bool is_crowd)
     if (is_crowd && w->rc == SIMBA_OK && !record->is_crowd) {
         w->rc =
             simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, w->error, "");
+        /* A program that knows of one owner only ends the tenures of several
+         * without their rows here. They must not count beside the new ones. */
+        if (w->rc == SIMBA_OK) {
+            w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_CLEAR_SLOTS,
+                                          w->error, "t", w->request->mutex);
+        }
     }
     for (size_t i = 0; is_crowd && w->rc == SIMBA_OK &&
                        (is = simba__mutex_tenure(&record->after, i)) != NULL;

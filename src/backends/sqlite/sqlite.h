@@ -43,6 +43,7 @@ enum {
     X(LOAD_SLOTS, SIMBA__SQL_LOAD_SLOTS)                                       \
     X(STORE_SLOT, SIMBA__SQL_STORE_SLOT)                                       \
     X(DROP_SLOT, SIMBA__SQL_DROP_SLOT)                                         \
+    X(CLEAR_SLOTS, SIMBA__SQL_CLEAR_SLOTS)                                     \
     X(FREE_SLOTS, SIMBA__SQL_FREE_SLOTS)                                       \
     X(ASK_TENURE, SIMBA__SQL_ASK_TENURE)                                       \
     X(DROP_WAITER, SIMBA__SQL_DROP_WAITER)                                     \

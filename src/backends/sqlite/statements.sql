@@ -76,6 +76,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
 -- name: drop_slot
 DELETE FROM simba_slot WHERE mutex = ?1 AND token = ?2
 
+-- Several begin to own it: what older ones left here is over.
+-- name: clear_slots
+DELETE FROM simba_slot WHERE mutex = ?1
+
 -- name: free_slots
 DELETE FROM simba_slot WHERE process = ?1 AND handover <> 0
 

@@ -132,6 +132,18 @@ static inline void reboot(void)
     close(fd);
 }
 
+/* Asks for one of several slots. */
+static inline void ask_slot(struct who *who, uint32_t slots)
+{
+    simba_request request = asking(who);
+
+    request.slots = slots;
+    run(who, request);
+    if (got.mine) {
+        who->token = got.token;
+    }
+}
+
 #define SQLITE_TEST(test) TEST_AROUND(test, make_directory, remove_directory)
 
 #endif

@@ -382,3 +382,24 @@ SQLITE_TEST(test_sqlite__broken_tenure_is_not_renewed)
     renew(&bob);
     expect_mine(&bob);
 }
+
+/* A program that knows of one owner only has ended the tenures of several by
+ * their row in simba_mutex. What it left in simba_slot is over. */
+SQLITE_TEST(test_sqlite__slots_of_an_ended_crowd_do_not_come_back)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who carol = person(&first, "carol");
+
+    must_open(&first, "");
+    ask_slot(&alice, 2);
+    assert_true(got.mine);
+    sql("UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0,"
+        " transition_at = 0, version = version + 1");
+    ask_slot(&bob, 2);
+    assert_true(got.mine);
+    assert_int_equal(sql("SELECT count(*) FROM simba_slot"), 1);
+    ask_slot(&carol, 2);
+    assert_true(got.mine);
+    renew(&alice);
+    assert_false(got.mine);
+}
