@@ -438,6 +438,21 @@ static void store_slots(struct writing *w, bool is_crowd)
     }
 }
 
+/* How long the row of several must be seen unchanged before it is over: the
+ * longest of their leases. How long the oldest has been there says nothing. */
+static int64_t lease_of_crowd(const struct writing *w)
+{
+    const struct simba__sqlite_record *record = &w->self->record;
+    const simba_request *request = w->request;
+    bool is_lease = request->reply.mine && (request->kind == SIMBA_ACQUIRE ||
+                                            request->kind == SIMBA_RENEW);
+    bool is_old = record->is_crowd &&
+                  record->after.owner.token <= record->before.last_token;
+    int64_t lease_ms = is_lease ? request->ttl_ms + request->transition_ms : 0;
+
+    return is_old && record->lease_ms > lease_ms ? record->lease_ms : lease_ms;
+}
+
 /* Others see the owner 'slots@' until the last of several ends, under the
  * newest token, with a tenure that is nobody's and that no death ends. */
 static void store_crowd(struct writing *w)
@@ -447,6 +462,7 @@ static void store_crowd(struct writing *w)
     const struct simba__sqlite_record *record = &self->record;
     simba_owner shown = simba__mutex_shown(&record->after, record->now_ms);
     uint64_t token = record->after.tenure_token;
+    int64_t lease_ms = lease_of_crowd(w);
 
     memcpy(shown.id, SIMBA__CROWD_ID, sizeof SIMBA__CROWD_ID);
     if (record->is_crowd && token == record->before.last_token &&
@@ -460,12 +476,12 @@ static void store_crowd(struct writing *w)
                                   shown.acquired_at_ms, shown.ttl_at_ms,
                                   shown.transition_at_ms, shown.id, token);
     if (w->rc == SIMBA_OK &&
-        (!record->is_crowd || token != record->before.last_token)) {
+        (!record->is_crowd || token != record->before.last_token ||
+         lease_ms != record->lease_ms)) {
         w->rc = simba__sqlite_execute(
             self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnnt",
             w->request->mutex, token, nobody, self->boot, self->process,
-            shown.transition_at_ms - shown.acquired_at_ms, (int64_t)0,
-            (int64_t)0, record->after.former_token, "");
+            lease_ms, (int64_t)0, (int64_t)0, record->after.former_token, "");
     }
 }
 

@@ -403,3 +403,26 @@ SQLITE_TEST(test_sqlite__slots_of_an_ended_crowd_do_not_come_back)
     renew(&alice);
     assert_false(got.mine);
 }
+
+/* Programs that know of one owner only watch the row of several for its lease:
+ * that is the longest of theirs, and not how long they have been there. */
+SQLITE_TEST(test_sqlite__lease_of_several_is_the_longest_of_theirs)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who carol = person(&first, "carol");
+    simba_request longer = {.kind = SIMBA_RENEW, .slots = 3};
+
+    must_open(&first, "");
+    ask_slot(&alice, 3);
+    sql("UPDATE simba_slot SET acquired_at = acquired_at - 1000000");
+    ask_slot(&bob, 3);
+    assert_int_equal(sql("SELECT lease FROM simba_tenure"), LEASE);
+    carol.ttl_ms = 1000;
+    ask_slot(&carol, 3);
+    assert_true(got.mine);
+    assert_int_equal(sql("SELECT lease FROM simba_tenure"), LEASE);
+    alice.ttl_ms = 2 * TTL;
+    run(&alice, longer);
+    assert_true(got.mine);
+    assert_int_equal(sql("SELECT lease FROM simba_tenure"), LEASE + TTL);
+}
