@@ -454,7 +454,9 @@ static int64_t lease_of_crowd(const struct writing *w)
 }
 
 /* Others see the owner 'slots@' until the last of several ends, under the
- * newest token, with a tenure that is nobody's and that no death ends. */
+ * newest token, with a tenure that is nobody's and that no death ends: if it
+ * named the process that was the last to come in, its death would seem to be
+ * that of all to who knows of one owner only and is of another boot. */
 static void store_crowd(struct writing *w)
 {
     static const simba_attempt nobody;
@@ -480,8 +482,8 @@ static void store_crowd(struct writing *w)
          lease_ms != record->lease_ms)) {
         w->rc = simba__sqlite_execute(
             self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnnt",
-            w->request->mutex, token, nobody, self->boot, self->process,
-            lease_ms, (int64_t)0, (int64_t)0, record->after.former_token, "");
+            w->request->mutex, token, nobody, self->boot, "", lease_ms,
+            (int64_t)0, (int64_t)0, record->after.former_token, "");
     }
 }
 

@@ -426,3 +426,17 @@ SQLITE_TEST(test_sqlite__lease_of_several_is_the_longest_of_theirs)
     assert_true(got.mine);
     assert_int_equal(sql("SELECT lease FROM simba_tenure"), LEASE + TTL);
 }
+
+/* The row of several is nobody's: whoever was the last to come in may die, and
+ * a program of another boot that knows of one owner only must not take that for
+ * the end of all. It waits and sees. */
+SQLITE_TEST(test_sqlite__row_of_several_is_of_no_process)
+{
+    struct who alice = person(&first, "alice");
+
+    must_open(&first, "");
+    ask_slot(&alice, 2);
+    assert_int_equal(sql("SELECT count(*) FROM simba_tenure"
+                         " WHERE process = '' AND boot <> ''"),
+                     1);
+}
