@@ -329,7 +329,9 @@ void simba__sqlite_remove_dead(struct simba__sqlite *self)
         return;
     }
     n = find_dead(self, dead);
-    rc = simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, &error, "");
+    if (n > 0) { /* else it is made only to be rolled back */
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, &error, "");
+    }
     for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
         rc = simba__sqlite_execute(self, SIMBA__SQLITE_FREE_PROCESS, &error,
                                    "t", dead[i].process);

@@ -399,6 +399,21 @@ SQLITE_TEST(test_sqlite_liveness__trusted_files_are_left_alone)
     assert_string_equal(got.owner.id, "alice");
 }
 
+/* Whether anybody is dead is often only a guess. If nobody is, the tables are
+ * not touched. */
+SQLITE_TEST(test_sqlite_liveness__nothing_is_made_when_nobody_is_dead)
+{
+    struct who alice = person(&first, "alice");
+    struct simba__sqlite *store;
+
+    must_open(&first, "");
+    store = (struct simba__sqlite *)first.backend;
+    store->has_dead = true;
+    leave(&alice);
+    assert_false(store->has_dead);
+    assert_null(store->db.statements[SIMBA__SQLITE_SLOT_TABLE]);
+}
+
 int main(int argc, char **argv)
 {
     int rc = play(argc, argv);
