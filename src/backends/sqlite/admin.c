@@ -54,6 +54,16 @@ int simba__sqlite_list(struct simba__sqlite *self,
     return rc;
 }
 
+/* Whose tenure was broken: of several owners not always the oldest. */
+static const char *name_broken(const struct simba__sqlite *self,
+                               const simba_request *request)
+{
+    const struct simba__tenure *tenure =
+        simba__sqlite_find_token(&self->record.before, request->token);
+
+    return tenure == NULL ? "" : tenure->owner.id;
+}
+
 /* The audit is in one transaction with the end of the tenure: there is no break
  * without it. Its table is made with the first break. */
 int simba__sqlite_break(struct simba__sqlite *self,
@@ -73,9 +83,8 @@ int simba__sqlite_break(struct simba__sqlite *self,
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_execute(
             self, SIMBA__SQLITE_STORE_AUDIT, error, "tnntnnt", request->mutex,
-            simba__sqlite_wall_us(), request->token,
-            self->record.before.owner.id, (int64_t)request->now,
-            (int64_t)getuid(), reason);
+            simba__sqlite_wall_us(), request->token, name_broken(self, request),
+            (int64_t)request->now, (int64_t)getuid(), reason);
     }
     return rc;
 }
@@ -87,7 +96,7 @@ void simba__sqlite_log_break(struct simba__sqlite *self,
 
     simba__log(&self->log, SIMBA_LOG_WARN,
                "%s: tenure %llu of '%s' was broken%s%s%.128s", request->mutex,
-               (unsigned long long)request->token, self->record.before.owner.id,
+               (unsigned long long)request->token, name_broken(self, request),
                request->now ? " at once" : "", reason[0] == '\0' ? "" : ": ",
                reason);
 }

@@ -363,7 +363,7 @@ struct writing {
     int rc;
 };
 
-static const struct simba__tenure *find_token(
+const struct simba__tenure *simba__sqlite_find_token(
     const struct simba__mutex_record *mutex,
     uint64_t token)
 {
@@ -398,7 +398,8 @@ static void store_slots(struct writing *w, bool is_crowd)
     for (size_t i = 0; record->is_crowd && w->rc == SIMBA_OK &&
                        (was = simba__mutex_tenure(&record->before, i)) != NULL;
          i++) {
-        if (!is_crowd || find_token(&record->after, was->owner.token) == NULL) {
+        if (!is_crowd || simba__sqlite_find_token(&record->after,
+                                                  was->owner.token) == NULL) {
             w->is_changed = true;
             w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_SLOT,
                                           w->error, "tn", w->request->mutex,
@@ -422,7 +423,7 @@ static void store_slots(struct writing *w, bool is_crowd)
         const struct simba__sqlite_peer *peer = &record->peers[is->connection];
         bool is_ours = is->connection == SIMBA__SQLITE_SELF;
 
-        was = find_token(&record->before, owner->token);
+        was = simba__sqlite_find_token(&record->before, owner->token);
         if (record->is_crowd && was != NULL && is_same_slot(was, is)) {
             continue;
         }

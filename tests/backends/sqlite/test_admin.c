@@ -122,6 +122,24 @@ SQLITE_TEST(test_sqlite_admin__breaks_are_audited)
     assert_int_equal(sql("SELECT max(token) FROM simba_broken"), tokens[1]);
 }
 
+/* Of several owners the one is named whose tenure was broken. */
+SQLITE_TEST(test_sqlite_admin__audit_names_which_of_several)
+{
+    struct who a, b;
+
+    must_open(&first, "");
+    a = person(&first, "a");
+    b = person(&first, "b");
+    ask_slot(&a, 2);
+    ask_slot(&b, 2);
+    assert_true(got.mine);
+    break_tenure(&a, b.token, true);
+    assert_true(got.mine);
+    assert_int_equal(sql("SELECT count(*) FROM simba_broken "
+                         "WHERE owner_id = 'b'"),
+                     1);
+}
+
 /* --- list and line ------------------------------------------------------- */
 
 SQLITE_TEST(test_sqlite_admin__lists_owners_and_queues)
