@@ -417,6 +417,13 @@ static int share_sighting(struct simba__sqlite *self,
                                  sighting->version, sighting->since_ms);
 }
 
+/* Its lease and the drift of two clocks: after that a tenure that was not
+ * renewed is over, by whichever clock it counts. */
+static int64_t longest_ms(const struct simba__sqlite_record *record)
+{
+    return record->lease_ms + record->lease_ms * 21 / 1000 + 10;
+}
+
 /* A tenure of another boot whose process is not known to be dead: of another
  * machine (fs=trust), or of a container with a boot id of its own whose life
  * file somebody removed. We do not know the clock by which it counts. But once
@@ -453,8 +460,7 @@ static int wait_and_see(struct simba__sqlite *self,
             return rc;
         }
     }
-    until_ms = sighting->since_ms + record->lease_ms +
-               record->lease_ms * 21 / 1000 + 10;
+    until_ms = sighting->since_ms + longest_ms(record);
     if (record->now_ms > until_ms) {
         bool is_shared = sighting->is_shared;
 
@@ -474,6 +480,24 @@ static int wait_and_see(struct simba__sqlite *self,
     return SIMBA_OK;
 }
 
+/* One of several tenures, of another boot and of a process of which nothing is
+ * known. After a reboot its times are those of a clock that may have been far
+ * ahead of ours. It gets no more than a lease from now on; that is stored, and
+ * so it runs out. One of a container with a boot id of its own counts by our
+ * clock and never has more. */
+static void limit_slot(const struct simba__sqlite_record *record,
+                       simba_owner *owner)
+{
+    int64_t most_ms = record->now_ms + longest_ms(record);
+
+    if (owner->transition_at_ms > most_ms) {
+        owner->ttl_at_ms = owner->transition_at_ms = most_ms;
+    }
+    if (owner->acquired_at_ms > record->now_ms) {
+        owner->acquired_at_ms = record->now_ms;
+    }
+}
+
 /* Of several owners those go whose processes are dead: with a reboot all, else
  * those whose death frees their slots. */
 static void free_dead_slots(struct simba__sqlite *self)
@@ -485,16 +509,20 @@ static void free_dead_slots(struct simba__sqlite *self)
     while ((tenure = simba__mutex_tenure(&record->after, i)) != NULL) {
         const struct simba__sqlite_peer *peer =
             &record->peers[tenure->connection];
-        bool is_dead =
-            simba__sqlite_life_of(self, peer->process) == SIMBA__SQLITE_DEAD;
+        enum simba__sqlite_life life =
+            simba__sqlite_life_of(self, peer->process);
+        bool is_dead = life == SIMBA__SQLITE_DEAD;
+        bool is_other_boot = strcmp(peer->boot, self->boot) != 0;
 
         self->has_dead |= is_dead;
-        if (is_dead &&
-            (peer->is_handover || strcmp(peer->boot, self->boot) != 0)) {
+        if (is_dead && (peer->is_handover || is_other_boot)) {
             simba__mutex_end(&record->after, tenure);
-        } else {
-            i++;
+            continue;
         }
+        if (life == SIMBA__SQLITE_UNSURE && is_other_boot) {
+            limit_slot(record, &tenure->owner);
+        }
+        i++;
     }
 }
 

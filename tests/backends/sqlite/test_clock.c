@@ -157,3 +157,28 @@ SQLITE_TEST(test_sqlite_clock__processes_share_what_they_saw)
     assert_true(now_ms() - began_ms >= 2000);
     assert_int_equal(sql("SELECT count(*) FROM simba_sighting"), 0);
 }
+
+/* Of several owners, too, one of another boot without a file is over after its
+ * lease, whatever the clock of that boot had come to. */
+SQLITE_TEST(test_sqlite_clock__slot_of_another_boot_ends_with_its_lease)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    alice.ttl_ms = alice.transition_ms = 200;
+    must_open(&first, "");
+    ask_slot(&alice, 2);
+    handle_close(&first);
+    empty_directory();
+    sql("UPDATE simba_tenure SET boot = 'x';"
+        "UPDATE simba_slot SET boot = 'x', ttl_at = ttl_at + 1000000000,"
+        " transition_at = transition_at + 1000000000;"
+        "UPDATE simba_mutex SET ttl_at = ttl_at + 1000000000,"
+        " transition_at = transition_at + 1000000000");
+    must_open(&second, "");
+    ask(&bob);
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 400, 419);
+    nap_ms(got.wait_ms + 2);
+    ask(&bob);
+    expect_mine(&bob);
+}
