@@ -165,7 +165,11 @@ static int load_owner(struct simba__sqlite *self,
     }
     before->tenure_token = before->last_token;
     record->row = *owner;
-    record->is_crowd = strcmp(owner->id, SIMBA__CROWD_ID) == 0;
+    /* With fs=trust there are no slots, and the rows of others cannot be judged
+     * one by one: their locks may not be visible here. Their row in simba_mutex
+     * is watched as that of one owner. */
+    record->is_crowd =
+        !self->settings.is_trusted && strcmp(owner->id, SIMBA__CROWD_ID) == 0;
     sqlite3_reset(row);
     rc = simba__sqlite_result(self, rc == SQLITE_ROW ? SQLITE_DONE : rc, error);
     if (rc == SIMBA_OK && record->is_crowd) {

@@ -182,3 +182,20 @@ SQLITE_TEST(test_sqlite_clock__slot_of_another_boot_ends_with_its_lease)
     ask(&bob);
     expect_mine(&bob);
 }
+
+/* On a shared file several owners are watched as one is: there a lock that is
+ * not to be seen may be another machine's. */
+SQLITE_TEST(test_sqlite_clock__several_in_a_shared_file_are_watched)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    must_open(&first, "");
+    ask_slot(&alice, 2);
+    handle_close(&first);
+    reboot();
+    sql("UPDATE simba_slot SET boot = 'x', process = '" DEAD "'");
+    must_open(&second, "?fs=trust");
+    ask(&bob);
+    expect_queued(true);
+    assert_string_equal(got.owner.id, SIMBA__CROWD_ID);
+}
