@@ -121,6 +121,16 @@ static int open_store(const simba_backend_config *config,
         close_store(&self->base);
         return rc;
     }
+    /* Another machine's locks may not be visible, and its waiters are not in
+     * our queue: there one owner at a time is all that can be promised, and
+     * nobody can be named to be the next. */
+    if (self->settings.is_trusted) {
+        self->trusted = simba__sqlite_ops;
+        self->trusted.capabilities &=
+            ~(uint32_t)(SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
+                        SIMBA_CAN_HAND_OVER);
+        self->base.ops = &self->trusted;
+    }
     *backend = &self->base;
     return SIMBA_OK;
 }

@@ -213,6 +213,7 @@ struct simba__sqlite {
     simba_backend base;
     struct simba__log log;
     struct simba__sqlite_settings settings;
+    simba_backend_ops trusted; /* the table with fs=trust: less is offered */
     simba_worker *worker;
     bool is_absent; /* there is no file, and only the doctor may come */
     struct simba__sqlite_inherited inherited; /* used in a forked child */

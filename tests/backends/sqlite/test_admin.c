@@ -265,3 +265,17 @@ SQLITE_TEST(test_sqlite_admin__printed_schema_makes_a_store)
     ask_store(SIMBA_INIT, false);
     assert_int_equal(finding("schema")->gravity, SIMBA_FINDING_OK);
 }
+
+/* What fs=trust cannot do is not offered with it. */
+SQLITE_TEST(test_sqlite_admin__trusted_file_offers_no_slots)
+{
+    const uint32_t less =
+        SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS | SIMBA_CAN_HAND_OVER;
+
+    must_open(&first, "");
+    assert_int_equal(first.backend->ops->capabilities & less, less);
+    handle_close(&first);
+    must_open(&first, "?fs=trust");
+    assert_int_equal(first.backend->ops->capabilities & less, 0);
+    assert_true(first.backend->ops->capabilities & SIMBA_CAN_BREAK);
+}
