@@ -16,7 +16,7 @@ enum { CPUS = 2, FILE_MOST = 4096 };
 /* How long what was seen of the machine counts: quotas change. */
 #define ASK_NS INT64_C(10000000000)
 
-int64_t simba__poll_now_ns(void)
+static int64_t read_clock(void)
 {
     struct timespec now;
 
@@ -137,17 +137,16 @@ static bool may_look(struct simba__poll *self, int64_t now)
 
 /* --- waiting ------------------------------------------------------------- */
 
-int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns)
+static int64_t look(struct simba__poll *self, int64_t now_ns)
 {
     int64_t allowed = simba__spin_allow(&self->spin, now_ns);
 
     return allowed > 0 && may_look(self, now_ns) ? allowed : 0;
 }
 
-void simba__poll_learn(struct simba__poll *self,
-                       const struct simba__spin_wait *wait)
+static void learn(struct simba__poll *self, const struct simba__spin_wait *wait)
 {
-    int64_t now_ns = simba__poll_now_ns();
+    int64_t now_ns = read_clock();
 
     if (wait->looked_ns > 0) {
         atomic_fetch_add(&self->metrics->spins, 1);
@@ -175,17 +174,17 @@ int simba__poll(struct simba__poll *self,
     if (self->spin.most_ns == 0 || timeout_ms == 0) {
         return poll(set, count, timeout_ms);
     }
-    begun = simba__poll_now_ns();
-    allowed = simba__poll_look(self, begun);
+    begun = read_clock();
+    allowed = look(self, begun);
     while (ready == 0 && wait.looked_ns < allowed) {
         ready = poll(set, count, 0);
-        wait.looked_ns = simba__poll_now_ns() - begun;
+        wait.looked_ns = read_clock() - begun;
     }
     wait.is_vain = ready == 0;
     if (ready == 0) {
         ready = poll(set, count, timeout_ms);
     }
-    wait.waited_ns = simba__poll_now_ns() - begun;
-    simba__poll_learn(self, &wait);
+    wait.waited_ns = read_clock() - begun;
+    learn(self, &wait);
     return ready;
 }

@@ -30,14 +30,6 @@ int simba__poll(struct simba__poll *self,
                 nfds_t count,
                 int timeout_ms);
 
-/** The two parts of that, for who waits for something else than descriptors:
- * how long to look now, 0: not at all; and what came of it. All of one clock,
- * simba__poll_now_ns(). */
-int64_t simba__poll_now_ns(void);
-int64_t simba__poll_look(struct simba__poll *self, int64_t now_ns);
-void simba__poll_learn(struct simba__poll *self,
-                       const struct simba__spin_wait *wait);
-
 /** May the cgroups that `list` names, as /proc/self/cgroup does, use so many
  * CPUs? `root` is where they are mounted. What cannot be read does not limit.
  */

@@ -23,10 +23,6 @@ struct simba_worker {
     bool has_thread; /* begun when it is first needed */
     bool is_busy;    /* a request is being carried out */
     bool is_closing;
-
-    struct simba__poll poll; /* its thread's */
-    _Atomic bool is_asked;   /* the thread is to look */
-    int64_t asked_ns;        /* since then; 0: it is not */
 };
 
 /* --- the queue, with the lock held --------------------------------------- */
@@ -97,38 +93,6 @@ static int serve(simba_worker *worker,
     return worker->serve(worker->self, request, error);
 }
 
-/* With the lock held, which is given back meanwhile: the thread waits until it
- * is asked for. One looks for that a while where a sleeping thread takes long
- * to wake; what counts is how long the work has waited. */
-static void await_work(simba_worker *worker)
-{
-    int64_t begun = simba__poll_now_ns(), allowed = 0, looked = 0;
-    bool is_vain = true;
-
-    worker->asked_ns = 0;
-    if (worker->first == NULL && worker->poll.spin.most_ns != 0) {
-        allowed = simba__poll_look(&worker->poll, begun);
-    }
-    if (allowed > 0) {
-        atomic_store(&worker->is_asked, false);
-        pthread_mutex_unlock(&worker->lock);
-        while (!atomic_load(&worker->is_asked) && looked < allowed) {
-            looked = simba__poll_now_ns() - begun;
-        }
-        pthread_mutex_lock(&worker->lock);
-        is_vain = !atomic_load(&worker->is_asked);
-    }
-    if (is_vain && !worker->is_closing) {
-        pthread_cond_wait(&worker->wake, &worker->lock);
-    }
-    if (worker->asked_ns != 0) {
-        simba__poll_learn(
-            &worker->poll,
-            &(struct simba__spin_wait){simba__poll_now_ns() - worker->asked_ns,
-                                       looked, is_vain});
-    }
-}
-
 static void *run_worker(void *argument)
 {
     simba_worker *worker = argument;
@@ -141,7 +105,7 @@ static void *run_worker(void *argument)
         int status;
 
         if (request == NULL) {
-            await_work(worker);
+            pthread_cond_wait(&worker->wake, &worker->lock);
             continue;
         }
         pthread_mutex_unlock(&worker->lock);
@@ -161,9 +125,6 @@ static bool wake_thread(simba_worker *worker)
         worker->has_thread =
             simba__thread_start(&worker->thread, run_worker, worker);
     }
-    worker->asked_ns =
-        worker->asked_ns == 0 ? simba__poll_now_ns() : worker->asked_ns;
-    atomic_store(&worker->is_asked, true);
     pthread_cond_signal(&worker->wake);
     return worker->has_thread;
 }
@@ -243,9 +204,6 @@ int simba_worker_open(simba_loop *loop,
     worker->serve = serve_op;
     worker->self = self;
     worker->urgent_end = worker->end = &worker->first;
-    worker->poll.metrics = &loop->metrics;
-    simba__spin_init(&worker->poll.spin,
-                     (int)(loop->driver_poll.spin.most_ns / 1000));
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
     *out = worker;
