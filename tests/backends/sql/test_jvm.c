@@ -7,6 +7,7 @@
 #define WAITER_MS   4000
 #define PATIENCE_MS 20000
 #define ANSWER_MS   PATIENCE_MS
+#define LEAVES_ROOM true
 #include "driver.h"
 
 /* Of leases of a second. */
