@@ -20,6 +20,7 @@ enum {
     PAUSE_MS = 20,
     ARGUMENTS_MOST = 9,
     WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
+    WAIT_LATE_MS = 150,
     /* A server that was killed may lack the last writes even of an append-only
      * file: it postpones them while the disk is busy. Within this time whoever
      * owns by one of them is back and has heard that it does not. */
@@ -487,7 +488,8 @@ static void on_taken_back(struct simba__redis_connection *conn,
                           struct simba__redis_pending *pending,
                           const redisReply *reply)
 {
-    bool is_back = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    bool is_back = reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
+                   reply->elements > 0 && reply->element[0]->integer == 1;
 
     (void)conn;
     fail_for_replicas(
@@ -527,8 +529,13 @@ static void on_waited(struct simba__redis_connection *conn,
 static void await_replicas(struct simba__redis_request *r,
                            struct simba__redis_connection *conn)
 {
-    /* A quarter of the time is kept for taking it back. */
-    int64_t left_ms = (r->request->deadline_ms - simba_loop_now_ms()) * 3 / 4;
+    /* A quarter of the time is kept for taking it back, up to half of it if
+     * that is short: Redis looks ten times a second whether a WAIT is over. */
+    int64_t given_ms = r->request->deadline_ms - simba_loop_now_ms();
+    int64_t kept_ms = given_ms < 2 * WAIT_LATE_MS   ? given_ms / 2
+                      : given_ms < 4 * WAIT_LATE_MS ? WAIT_LATE_MS
+                                                    : given_ms / 4;
+    int64_t left_ms = given_ms - kept_ms;
     char count[16], most[24];
 
     assert(conn == &r->server->replication);

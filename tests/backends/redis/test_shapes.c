@@ -149,13 +149,18 @@ SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over)
 }
 
 /* Asks with ever more time, until the answer is this one: with little, a busy
- * machine has another, but never success. */
+ * machine has another, but never success. Who asks again and finds the mutex
+ * its own may have been told so and stays in doubt: that attempt is ended. */
 static void expect_failure(struct who *who, simba_request request, int wanted)
 {
     int64_t most_ms = 300;
     int status = SIMBA_OK;
 
     while (status != wanted && most_ms < PATIENCE_MS) {
+        if (request.kind == SIMBA_ACQUIRE) {
+            release(who);
+            *who = person(who->at, who->id);
+        }
         request.deadline_ms = simba_loop_now_ms() + most_ms;
         status = try_run(who, request);
         assert_int_not_equal(status, SIMBA_OK);
@@ -177,8 +182,6 @@ SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed)
     redis_kill(&shape.nodes[1]);
     expect_failure(&alice, (simba_request){.kind = SIMBA_RENEW},
                    SIMBA_EUNKNOWN);
-    release(&alice);
-    alice = person(&first, "alice");
     expect_failure(&alice, asking(&alice), SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "only 1 of 2 replicas"));
     assert_int_equal(redis_number(&shape.nodes[0], "EXISTS %s", KEY), 0);
