@@ -32,9 +32,14 @@ static inline int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static inline void nap_ns(int64_t ns)
+{
+    nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
+}
+
 static inline void nap_ms(int64_t ms)
 {
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    nap_ns(ms * 1000000);
 }
 
 static inline void say_of(char what, int64_t ns)

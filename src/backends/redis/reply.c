@@ -243,12 +243,19 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
     return true;
 }
 
+/* When it came: positions of ours are a second ahead of the clock, those that a
+ * JVM contender chose are whole seconds. */
+static int64_t joined_at_ms(uint64_t position)
+{
+    return (int64_t)(position / 1000) + (position % 1000000 == 0 ? 0 : 1000);
+}
+
 static void add_waiter(simba_request *request,
                        const char *id,
                        uint64_t position)
 {
     simba_waiter waiter = {.position = position,
-                           .joined_at_ms = (int64_t)(position / 1000),
+                           .joined_at_ms = joined_at_ms(position),
                            .is_offered = position == 0};
 
     if (strlen(id) <= SIMBA_ID_MAX) {

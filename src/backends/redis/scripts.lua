@@ -15,14 +15,15 @@
 local LEASE, TENURE, NEXT, TOMBSTONE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local TOKEN, FENCE, QUEUE = KEYS[5], KEYS[6], KEYS[7]
 local WAITERS, ATTEMPTS = KEYS[8], KEYS[9]
-local OFFER_MS, JVM_OFFER_MS = 300, 100
+local OFFER_MS, JVM_OFFER_MS, JVM_OFFER_MOST_MS = 300, 100, 800
 local IS_CLUSTER = string.find(ARGV[1] or '', 'c', 1, true)
 
 -- Fields of ATTEMPTS beside ids, which are not empty and do not end in @: who
 -- was offered the mutex last; until when a JVM owner is remembered, in ms; how
 -- often the mutex went from one of ours to the next since JVM contenders could
--- have it, and how often it may.
+-- have it, and how often it may; for how long it is offered to one of them.
 local OFFERED, JVM_UNTIL, TURNS, TURNS_MOST = '', 'jvm@', 'turns@', 'most@'
+local JVM_OFFER = 'late@'
 
 -- NEXT when the mutex is left to JVM contenders; and as the id of a channel
 -- that all of ours subscribe to who hear the broadcasts.
@@ -60,10 +61,9 @@ end
 -- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
 -- is alive. Returns the live, then those who only seem dead, then the first JVM
 -- contender if it stands before all of the live. One that nobody hears for is
--- gone, and would be woken for nothing. A JVM score is a whole second: who of
--- ours stands in that second came before it (last_position_us() sees to that).
+-- gone, and would be woken for nothing.
 local function find_live(now_ms, want, me)
-    local live, silent, lapsed, jvm, jvm_at = {}, {}, {}
+    local live, silent, lapsed, jvm = {}, {}, {}
     local from, step = 0, 4
     while #live < want do
         local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
@@ -83,20 +83,12 @@ local function find_live(now_ms, want, me)
                 then
                     lapsed[#lapsed + 1] = id
                 elseif #live == 0 then
-                    local at = tonumber(redis.call('ZSCORE', QUEUE, id))
-                    at = at % 1 == 0 and at + 1 or at
-                    if not jvm or at < jvm_at then
-                        jvm, jvm_at = id, at
-                    end
+                    jvm = jvm or id
                 end
             elseif tonumber(ends[i]) < now_ms then
                 lapsed[#lapsed + 1] = id
             elseif id == me or counts[2 * i] > 0 then
                 live[#live + 1] = id
-                if jvm and #live == 1 and
-                    tonumber(redis.call('ZSCORE', QUEUE, id)) < jvm_at then
-                    jvm = nil
-                end
             else
                 silent[#silent + 1] = id
             end
@@ -113,23 +105,26 @@ end
 -- Many JVM contenders have no position, and their tries leave no trace. They are
 -- there if one owned the mutex lately, or if others than ours hear the
 -- broadcasts; those that have a position wait for that. Is it time to leave the
--- mutex to them? If none comes, that is done half as often each time.
-local TURNS_LEAST, TURNS_LIMIT, PAUSE_MS = 2, 64, 30
+-- mutex to them? They all come then, and which of them has it is chance, so they
+-- have it twice as often as ours. If none comes, half as often each time.
+local TURNS_LIMIT, PAUSE_MS = 64, 30
 
 local function is_left_to_jvm(now_ms)
     local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
-    local queued = redis.call('ZCARD', QUEUE) - redis.call('ZCARD', WAITERS)
-    if heard[2] - heard[4] <= math.max(queued, 0) and
-        not string.find(ARGV[1], 'j', 1, true) and
+    local waiters = redis.call('ZCARD', WAITERS)
+    local queued = math.max(redis.call('ZCARD', QUEUE) - waiters, 0)
+    local unqueued = math.max(heard[2] - heard[4] - queued, 0)
+    if unqueued == 0 and not string.find(ARGV[1], 'j', 1, true) and
         (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) < now_ms then
         return false
     end
     local turns = (tonumber(redis.call('HGET', ATTEMPTS, TURNS)) or 0) + 1
-    local most = redis.call('HGET', ATTEMPTS, TURNS_MOST) or TURNS_LEAST
-    local is_time = turns > tonumber(most)
+    local most = tonumber(redis.call('HGET', ATTEMPTS, TURNS_MOST)) or
+        math.floor(waiters / 2 / math.max(unqueued, 1))
+    local is_time = turns >= most
     if is_time then
         redis.call('HSET', ATTEMPTS, TURNS_MOST,
-            math.min(2 * most, TURNS_LIMIT))
+            math.min(math.max(2 * most, 2), TURNS_LIMIT))
         turns = 0
     end
     redis.call('HSET', ATTEMPTS, TURNS, turns)
@@ -151,6 +146,18 @@ local function end_offer()
     redis.call('HDEL', ATTEMPTS, OFFERED)
 end
 
+-- JVM contenders have 100 ms to come. When one did not, because its machine is
+-- busy, they have twice as long from then on, and less again as they come.
+local function jvm_offer_ms()
+    return tonumber(redis.call('HGET', ATTEMPTS, JVM_OFFER)) or JVM_OFFER_MS
+end
+
+local function note_jvm_offer(has_come)
+    local ms = jvm_offer_ms() * (has_come and 15 / 16 or 2)
+    redis.call('HSET', ATTEMPTS, JVM_OFFER, string.format('%.0f',
+        math.min(math.max(ms, JVM_OFFER_MS), JVM_OFFER_MOST_MS)))
+end
+
 -- name: offer
 -- Whom the free mutex is offered to, and who did not come.
 
@@ -170,24 +177,25 @@ end
 
 -- The free mutex is offered to the first waiter, which has 300 ms to come; the
 -- next one is notified as well. Without a live one of ours everybody is
--- notified, those too who may just be reconnecting.
-local function offer_next(now_ms, by)
+-- notified, those too who may just be reconnecting. Who releases it may leave it
+-- to JVM contenders; who finds it free does not, for they may have had it.
+local function offer_next(now_ms, by, is_release)
     local live, silent, jvm = find_live(now_ms, 2)
     local message = 'released@@' .. by
     local to = jvm or live[1]
-    if not jvm and live[1] and is_left_to_jvm(now_ms) then
+    if is_release and not jvm and live[1] and is_left_to_jvm(now_ms) then
         redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
         redis.call('PUBLISH', LEASE, message)
     elseif to then
         redis.call('ZREM', QUEUE, to)
-        redis.call('SET', NEXT, to, 'PX', jvm and JVM_OFFER_MS or OFFER_MS)
+        redis.call('SET', NEXT, to, 'PX', jvm and jvm_offer_ms() or OFFER_MS)
         redis.call('HSET', ATTEMPTS, OFFERED, to)
     end
     if jvm then
         redis.call('PUBLISH', channel_of(jvm), message)
         redis.call('PUBLISH', old_channel_of(jvm), message)
         if redis.call('PTTL', ATTEMPTS) < 0 then -- without waiters of ours
-            redis.call('PEXPIRE', ATTEMPTS, OFFER_MS)
+            redis.call('PEXPIRE', ATTEMPTS, JVM_OFFER_MOST_MS)
         end
     end
     if not live[1] then
@@ -210,22 +218,26 @@ local function put_in_queue(id, position_us)
 end
 
 -- A position behind everybody: positions follow the clock, but never back. What
--- is beyond all clocks is not ours and is not followed. JVM contenders that came
--- in the same second, and are there already, keep their lead.
+-- is beyond all clocks is not ours and is not followed. A JVM contender stands at
+-- the beginning of the second in which it came, and the release of another wakes
+-- who stands first. So ours are a second ahead of the clock, before all that
+-- come later; those that are there already keep their lead.
+local AHEAD_US = 1000000
+
 local function last_position_us(now_us)
-    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
-    local last_us = math.floor((tonumber(last[2]) or 0) * 1000000 + 0.5)
-    if last_us >= now_us and last_us < 9e15 then
-        now_us = last_us + 1
-    end
     local second = string.format('%.0f', math.floor(now_us / 1000000))
-    for _, id in ipairs(last[1] and
-        redis.call('ZRANGE', QUEUE, second, second, 'BYSCORE') or {}) do
+    local at_us = now_us - AHEAD_US
+    for _, id in ipairs(redis.call('ZRANGE', QUEUE, second, second, 'BYSCORE')) do
         if not redis.call('ZSCORE', WAITERS, id) then
-            put_in_queue(id, now_us - 1)
+            put_in_queue(id, at_us - 1)
         end
     end
-    return now_us
+    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
+    local last_us = math.floor((tonumber(last[2]) or 0) * 1000000 + 0.5)
+    if last_us >= at_us and last_us < 9e15 then
+        at_us = last_us + 1
+    end
+    return at_us
 end
 
 -- Those who wait and are not in the queue, because a JVM release deleted it, go
@@ -242,14 +254,16 @@ local function restore_queue()
 end
 
 -- Who was offered the mutex and did not come has lost its position: back to the
--- end, if it still waits. A JVM contender that does puts itself there. Returns
--- whether there was one.
-local function requeue_missing(now_us, offered)
+-- end, if it still waits. A JVM contender that does puts itself there; it has
+-- come if one of them owns the mutex or did. Returns whether there was one.
+local function requeue_missing(now_us, offered, is_jvms)
     local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
     if missing then
         local lapses = redis.call('ZSCORE', WAITERS, missing)
         redis.call('HDEL', ATTEMPTS, OFFERED)
-        if lapses and tonumber(lapses) * 1000 >= now_us then
+        if not lapses then
+            note_jvm_offer(is_jvms)
+        elseif tonumber(lapses) * 1000 >= now_us then
             put_in_queue(missing, last_position_us(now_us))
         end
     end
@@ -399,15 +413,18 @@ if is_awaited then
             offered = false
         end
     end
-    has_missed = requeue_missing(now_us, offered)
-    if is_queued and offered ~= id and ARGV[7] ~= '0' and
-        not redis.call('ZSCORE', QUEUE, id) then
-        -- A JVM owner has released: it takes the first from the queue, or all.
-        -- So whichever of them the mutex was left to has had it.
+    -- A JVM owner has released: it takes the first from the queue, or all. So
+    -- whichever of them the mutex was left to has had it.
+    local is_taken_out = is_queued and offered ~= id and ARGV[7] ~= '0' and
+        not redis.call('ZSCORE', QUEUE, id)
+    has_missed = requeue_missing(now_us, offered,
+        is_taken_out or owner and not is_tenure_of(tenure, owner))
+    if is_taken_out and has_missed ~= id then
         put_in_queue(id, tonumber(ARGV[7]))
         restore_queue()
         note_jvm(now_ms, lease_ms)
         if offered and not redis.call('ZSCORE', WAITERS, offered) then
+            note_jvm_offer(true)
             end_offer()
             offered = false
         end
@@ -420,6 +437,9 @@ if owner and ARGV[9] and is_tenure_of(tenure, owner) and ARGV[9] ==
     owner, tenure = false, false
 end
 if owner then
+    if offered == owner then
+        note_jvm_offer(true)
+    end
     if offered == id or offered == owner or offered == JVM then
         end_offer() -- passed by one who knows no queue
     end
@@ -433,7 +453,7 @@ if owner then
 end
 if offered and offered ~= id then
     local left_ms = redis.call('PTTL', NEXT)
-    if left_ms > OFFER_MS then -- the clock went back
+    if left_ms > JVM_OFFER_MOST_MS then -- the clock went back
         left_ms = OFFER_MS
         redis.call('PEXPIRE', NEXT, OFFER_MS)
     end
@@ -510,7 +530,7 @@ local now_us = clock_us()
 local now_ms = math.floor(now_us / 1000)
 if not offered and (is_mine or was_offered and not owner) then
     requeue_missing(now_us, offered)
-    offer_next(now_ms, id)
+    offer_next(now_ms, id, is_mine)
 elseif offered and not owner and not redis.call('ZSCORE', WAITERS, offered) then
     -- It is a JVM contender's for a while; who comes then must know of it.
     local live = find_live(now_ms, 2)
