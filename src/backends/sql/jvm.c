@@ -45,10 +45,18 @@ static bool is_no_attempt(simba_attempt attempt)
     return attempt.high == 0 && attempt.low == 0;
 }
 
+/* One of them had it last, and has released it. Where versions are tokens, the
+ * first tenure of ours has that token, too, but none before it. */
+static bool has_gone(const struct simba__mutex_record *was)
+{
+    return was->tenure_token == SIMBA__SQL_ANOTHER &&
+           was->former_token == SIMBA__SQL_ANOTHER;
+}
+
 /* One of them has it, or had it and none of ours since. */
 static bool was_there(const struct simba__mutex_record *was)
 {
-    return was->tenure_token == SIMBA__SQL_ANOTHER ||
+    return has_gone(was) ||
            (was->owner.id[0] != '\0' && is_no_attempt(was->attempt));
 }
 
@@ -143,10 +151,9 @@ void simba__sql_jvm_look(struct simba__sql_request *request)
     record->is_jvm_seen =
         record->jvm.lapses_ms >= now_ms && has_step(&record->jvm);
     if (mutex->is_offered && simba__sql_is_jvm(&mutex->offered) &&
-        (was->tenure_token == SIMBA__SQL_ANOTHER ||
-         simba__mutex_is_held(mutex, now_ms))) {
+        (has_gone(was) || simba__mutex_is_held(mutex, now_ms))) {
         mutex->is_offered = false; /* it has come */
-    } else if (record->is_jvm_seen && was->tenure_token != SIMBA__SQL_ANOTHER) {
+    } else if (record->is_jvm_seen && !has_gone(was)) {
         leave_room(request);
     }
 }

@@ -175,6 +175,41 @@ SQL_TEST(test_sql_jvm__none_costs_nothing)
     assert_int_equal(count_quiet(), 1);
 }
 
+/* On a table as the JVM made it versions are tokens, and small. */
+SQL_TEST(test_sql_jvm__first_tenures_of_ours_are_not_theirs)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    server_sql("DROP TABLE simba_mutex");
+    server_sql(
+        "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
+        "KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint "
+        "unsigned NOT NULL, transition_at bigint unsigned NOT NULL, "
+        "owner_id varchar(128) NOT NULL, version int unsigned NOT NULL)");
+    for (int i = 0; i < 2; i++) {
+        ask(&a);
+        expect_mine(&a);
+        ask(&b);
+        expect_queued(true);
+        release(&a);
+        ask(&b);
+        expect_mine(&b);
+        release(&b);
+        a = person(&first, "a");
+        b = person(&second, "b");
+    }
+    assert_int_equal(count_notes(), 0);
+    assert_true(jvm_acquire(LEASE));
+    ask(&a);
+    expect_queued(true);
+    jvm_release();
+    ask(&a);
+    expect_mine(&a);
+    assert_int_equal(count_notes(), 1);
+    release(&a);
+    server_sql("DROP TABLE simba_mutex");
+}
+
 /* Also while none was seen. */
 SQL_TEST(test_sql_jvm__expected_by_the_url)
 {
