@@ -71,6 +71,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/schedule.c
   ${simba_src}/core/spin.c
   ${simba_src}/core/state.c
+  ${simba_src}/core/window.c
 )
 
 simba_add_layer(simba_mutex_record

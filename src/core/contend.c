@@ -110,6 +110,7 @@ static void begin(struct simba__contend *c, int64_t at_ms)
     c->is_queued = false;
     c->is_woken = false;
     c->is_backstop = false;
+    c->is_urgent = false;
     c->is_gone = false;
     c->position = 0;
     c->token = 0;
@@ -123,6 +124,7 @@ static void begin(struct simba__contend *c, int64_t at_ms)
 static void finish(struct simba__contend *c, struct simba__contend_update *up)
 {
     c->inflight = SIMBA_NO_REQUEST;
+    c->is_held = false;
     c->failures = 0;
     if (!c->stopping) {
         begin(c, c->now_ms);
@@ -169,6 +171,7 @@ static void part(struct simba__contend *c,
     bool is_tenure = parting == SIMBA_RELEASE && !c->is_doubtful;
 
     c->phase = SIMBA__RELEASING;
+    c->is_held = false;
     c->parting = parting;
     c->part_until_ms = later(is_tenure ? c->last_claim_ms : c->now_ms,
                              simba__lease_over_ms(&c->config.lease));
@@ -402,6 +405,8 @@ static void ask(struct simba__contend *c, struct simba__contend_update *up)
 
     assert(c->phase == SIMBA__WAITING && !c->is_calling);
     c->is_woken = false;
+    c->is_urgent = false;
+    c->is_held = false;
     send(c, SIMBA_ACQUIRE, try_ms(simba__lease_use_ms(lease)), up);
     up->send.position = c->position;
     up->send.join = c->config.join;
@@ -464,6 +469,7 @@ static void asked(struct simba__contend *c,
     }
     if (c->is_woken) {
         c->next_ms = woken_at(c);
+        c->is_urgent = true;
     }
     if (reply == NULL && PLANTED(NO_RETRY)) {
         c->next_ms = SIMBA__NEVER;
@@ -604,6 +610,8 @@ static void step_wake(struct simba__contend *c,
     } else if (c->phase == SIMBA__WAITING) {
         c->next_ms = woken_at(c);
         c->is_backstop = false;
+        c->is_urgent = true;
+        c->is_held = false;
     } else if (c->phase == SIMBA__OWNER) {
         c->next_ms = earlier(c->next_ms, soon);
     }
@@ -693,6 +701,7 @@ static bool may_send(const struct simba__contend *c)
 
 /* Everything that has come due by now, in the order of its urgency. */
 static void do_what_is_due(struct simba__contend *c,
+                           bool is_full,
                            struct simba__contend_update *up)
 {
     if (c->inflight != SIMBA_NO_REQUEST && c->now_ms >= c->timeout_at_ms) {
@@ -708,7 +717,9 @@ static void do_what_is_due(struct simba__contend *c,
     if (!may_send(c) || c->now_ms < c->next_ms) {
         return;
     }
-    if (c->phase == SIMBA__WAITING) {
+    if (c->phase == SIMBA__WAITING && is_full && !c->is_urgent) {
+        c->is_held = true;
+    } else if (c->phase == SIMBA__WAITING) {
         ask(c, up);
     } else if (c->phase == SIMBA__RELEASING) {
         tell_store(c, up);
@@ -728,6 +739,8 @@ static void check_invariants(const struct simba__contend *c)
     assert(c->phase != SIMBA__OWNER || !c->is_calling);
     assert(c->phase != SIMBA__IDLE || c->inflight == SIMBA_NO_REQUEST);
     assert(!is_asking || c->phase == SIMBA__WAITING);
+    assert(!c->is_held ||
+           (c->phase == SIMBA__WAITING && c->inflight == SIMBA_NO_REQUEST));
     assert(!is_parting || c->phase == SIMBA__RELEASING);
     assert(c->phase != SIMBA__WAITING || !c->stopping);
     assert(c->phase != SIMBA__OWNER || !c->stopping);
@@ -745,7 +758,7 @@ void simba__contend_step(struct simba__contend *c,
         lapse(c, update); /* noticed before anything else */
     }
     dispatch(c, event, update);
-    do_what_is_due(c, update);
+    do_what_is_due(c, event->is_full, update);
     if (!ANYTHING_PLANTED()) {
         check_invariants(c);
     }
@@ -763,7 +776,7 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
 
     if (c->inflight != SIMBA_NO_REQUEST) {
         at = c->timeout_at_ms;
-    } else if (may_send(c)) {
+    } else if (may_send(c) && !c->is_held) {
         at = c->next_ms;
     }
     if (c->phase == SIMBA__OWNER) {

@@ -83,6 +83,7 @@ enum simba__contend_event_type {
 struct simba__contend_event {
     enum simba__contend_event_type type;
     int64_t now_ms;      /* boot clock, rounded down */
+    bool is_full;        /* too many acquires are under way for another */
     int64_t progress_ms; /* PROGRESS: when the sign was given; 0: now */
     const char *to;      /* HAND_OVER: the successor's id; NULL: anybody */
     /* REPLIED: to the request with this number. */
@@ -146,6 +147,9 @@ struct simba__contend {
     bool is_queued;
     bool is_woken;         /* a wake-up came while asking: ask once more */
     bool is_backstop;      /* refused, and nothing has happened since */
+    bool is_urgent;        /* woken: the next acquire is not held back */
+    bool is_held;          /* an acquire is due and it was full: feed TIMER
+                            * when there is room */
     uint64_t position;     /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
 

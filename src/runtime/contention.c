@@ -45,9 +45,15 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
 
     assert(simba__loop_is_inside(c->loop));
     event.now_ms = simba_loop_now_ms();
+    event.is_full = simba__request_is_full(c->loop);
     simba__contend_step(&c->core, &event, &update);
     publish(c);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
+    if (core->is_held) {
+        simba__request_hold(c->loop, &c->held);
+    } else {
+        simba__request_unhold(c->loop, &c->held);
+    }
     /* Who was refused wants to be woken when it may be granted. */
     simba__subscriber_move(&c->subscriber,
                            core->phase == SIMBA__WAITING ? core->position : 0);
@@ -156,6 +162,11 @@ static void on_timer(simba_timer *timer)
     feed(c, (struct simba__contend_event){.type = SIMBA__TIMER});
 }
 
+static void on_room(struct simba__held *held)
+{
+    on_timer(&container_of(held, struct simba__contention, held)->timer);
+}
+
 static void on_wake(struct simba__subscriber *subscriber)
 {
     struct simba__contention *c =
@@ -200,6 +211,7 @@ int simba__contention_open(struct simba__contention *c,
     c->caller.done = done;
     c->subscriber.wake = on_wake;
     c->timer.fire = on_timer;
+    c->held.let = on_room;
     c->returned_message.run = on_returned;
     c->progress_message.run = on_progress;
     if (!simba__subscriber_add(c->loop, &c->subscriber, mutex)) {

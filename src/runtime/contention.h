@@ -37,6 +37,7 @@ struct simba__contention {
     simba_timer timer;
     struct simba__subscriber subscriber;
     struct simba__caller caller; /* of requests */
+    struct simba__held held;     /* while an acquire waits for room */
     struct simba__contender_metrics metrics;
     simba_owner owner; /* as last seen */
     const char *mutex; /* the subscribers' own copy */

@@ -613,6 +613,7 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     pthread_mutex_init(&loop->mail_lock, NULL);
     loop->last = &loop->first;
     loop->armed_ms = INT64_MAX;
+    simba__window_init(&loop->window);
     loop->driver_poll.metrics = loop->own_poll.metrics = &loop->metrics;
     if (!open_fds(loop) ||
         !simba__thread_start(&loop->thread, run_loop, loop)) {

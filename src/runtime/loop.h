@@ -6,6 +6,7 @@
 
 #include <simba/sys/backend.h>
 
+#include "core/window.h"
 #include "runtime/fork.h"
 #include "runtime/metrics.h"
 #include "runtime/poll.h"
@@ -72,6 +73,7 @@ struct simba__wake_filter {
 };
 
 struct epoll_event;
+struct simba__held;
 
 struct simba_loop {
     pthread_mutex_t lock; /* whoever holds it is inside */
@@ -90,7 +92,10 @@ struct simba_loop {
     pthread_t driver;
     _Atomic bool is_led; /* by the driver, which has nothing else to do */
 
-    _Atomic int due; /* requests whose replies are awaited */
+    _Atomic int due;             /* requests whose replies are awaited */
+    struct simba__window window; /* of acquires among them */
+    struct simba__held *held, **held_end;     /* whose acquires wait for room */
+    bool is_letting;                          /* them in */
     struct simba__poll driver_poll, own_poll; /* of the driver, of the thread */
 
     pthread_mutex_t mail_lock; /* guards the mailbox */

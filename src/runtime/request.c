@@ -73,9 +73,72 @@ void simba__request_send(struct simba__pending *pending,
     if (loop != NULL && loop->metrics.front == backend) {
         loop->metrics.requests++; /* not what a shim sends on */
         pending->loop = loop;
+        pending->sent_ms = simba_loop_now_ms();
         atomic_fetch_add(&loop->due, 1);
+        if (pending->request.kind == SIMBA_ACQUIRE) {
+            simba__window_sent(&loop->window);
+        }
     }
     backend->ops->submit(backend, &pending->request);
+}
+
+bool simba__request_is_full(const simba_loop *loop)
+{
+    return simba__window_is_full(&loop->window) ||
+           (loop->held != NULL && !loop->is_letting);
+}
+
+void simba__request_hold(simba_loop *loop, struct simba__held *held)
+{
+    if (held->link == NULL) {
+        held->next = NULL;
+        held->link = loop->held == NULL ? &loop->held : loop->held_end;
+        *held->link = held;
+        loop->held_end = &held->next;
+    }
+}
+
+void simba__request_unhold(simba_loop *loop, struct simba__held *held)
+{
+    if (held->link != NULL) {
+        *held->link = held->next;
+        if (held->next == NULL) {
+            loop->held_end = held->link;
+        } else {
+            held->next->link = held->link;
+        }
+        held->link = NULL;
+    }
+}
+
+/* Some backends answer at once: who is let in then ends here again. */
+static void let_in(simba_loop *loop)
+{
+    struct simba__held *held;
+
+    if (loop->is_letting) {
+        return;
+    }
+    loop->is_letting = true;
+    while ((held = loop->held) != NULL &&
+           !simba__window_is_full(&loop->window)) {
+        simba__request_unhold(loop, held);
+        held->let(held);
+    }
+    loop->is_letting = false;
+}
+
+/* An acquire that failed at once says nothing of how busy the store is. */
+static void learn(simba_loop *loop,
+                  const struct simba__pending *pending,
+                  int status)
+{
+    if (pending->request.kind == SIMBA_ACQUIRE) {
+        simba__window_ended(&loop->window,
+                            simba_loop_now_ms() - pending->sent_ms,
+                            pending->request.deadline_ms - pending->sent_ms,
+                            status == SIMBA_OK && loop->held != NULL);
+    }
 }
 
 void simba_request_done(simba_request *request,
@@ -84,13 +147,16 @@ void simba_request_done(simba_request *request,
 {
     struct simba__pending *pending = (struct simba__pending *)request;
     struct simba__pending **p;
+    simba_loop *loop;
 
     if (request->done != NULL) {
         request->done(request, status, error);
         return;
     }
-    if (pending->loop != NULL) {
-        atomic_fetch_sub(&pending->loop->due, 1);
+    loop = pending->loop;
+    if (loop != NULL) {
+        atomic_fetch_sub(&loop->due, 1);
+        learn(loop, pending, status);
     }
     if (pending->caller != NULL) {
         for (p = &pending->caller->pending; *p != pending; p = &(*p)->next) {
@@ -100,6 +166,9 @@ void simba_request_done(simba_request *request,
         pending->caller->done(pending->caller, pending, status, error);
     }
     simba__request_free(pending);
+    if (loop != NULL) {
+        let_in(loop);
+    }
 }
 
 struct simba__pending *simba__request_first(simba_request *request)

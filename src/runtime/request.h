@@ -42,12 +42,19 @@ struct simba__pending {
     simba_request request;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__pending *next;
-    simba_loop *loop;     /* where its reply is awaited; NULL: it is a shim's */
+    simba_loop *loop; /* where its reply is awaited; NULL: it is a shim's */
+    int64_t sent_ms;
     simba_report *report; /* list, queue, findings; NULL: none */
     bool is_report_short; /* there was no memory for it */
     char *reason, *to;
     char id[SIMBA_ID_MAX + 1];
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+/* Whose acquire waits until fewer are under way. */
+struct simba__held {
+    void (*let)(struct simba__held *self); /* there is room */
+    struct simba__held *next, **link;      /* NULL: it is not held */
 };
 
 /** Make one like this, with its own copies of the texts, unanswered; NULL: no
@@ -67,6 +74,14 @@ void simba__request_free(struct simba__pending *pending);
 void simba__request_send(struct simba__pending *pending,
                          struct simba__caller *caller,
                          simba_backend *backend);
+
+/** Are so many acquires under way, or held, that another must be held? */
+bool simba__request_is_full(const simba_loop *loop);
+
+/** Let it in when there is room, in the order of coming; or no more. Both may
+ * be said twice. */
+void simba__request_hold(simba_loop *loop, struct simba__held *held);
+void simba__request_unhold(simba_loop *loop, struct simba__held *held);
 
 /** The caller is going: what is under way ends unheard. */
 void simba__caller_leave(struct simba__caller *caller);

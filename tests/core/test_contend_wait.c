@@ -114,6 +114,46 @@ TEST(test_contend_wait__start_asks_at_once)
     expect_status(STARTING);
 }
 
+/* As happen(), while too many acquires of the handle are under way. */
+static void happen_full(enum simba__contend_event_type type, int64_t now_ms)
+{
+    feed(&(struct simba__contend_event){
+        .type = type, .now_ms = now_ms, .is_full = true});
+}
+
+TEST(test_contend_wait__asks_only_when_there_is_room)
+{
+    use(default_config());
+    happen_full(SIMBA__START, S);
+    expect_nothing();
+    expect_wake_at(NEVER);
+    happen_full(SIMBA__TIMER, S + 1);
+    expect_nothing();
+    timer(S + 500);
+    expect_sent(SIMBA_ACQUIRE);
+    expect_wake_at(S + 500 + ASK_TRY); /* it counts from the sending */
+}
+
+TEST(test_contend_wait__who_waits_for_room_can_stop_without_a_word)
+{
+    use(default_config());
+    happen_full(SIMBA__START, S);
+    stop(S + 1);
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_wake_at(NEVER);
+}
+
+TEST(test_contend_wait__who_is_woken_needs_no_room)
+{
+    use(default_config());
+    start(S);
+    is_queued(S + 1, 1000, 1);
+    happen_full(SIMBA__TIMER, S + 2000);
+    expect_nothing();
+    happen_full(SIMBA__WAKE_UP, S + 2001);
+    expect_sent(SIMBA_ACQUIRE);
+}
+
 TEST(test_contend_wait__initial_delay_comes_before_the_asking)
 {
     struct simba__contend_config config = default_config();

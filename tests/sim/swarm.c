@@ -89,6 +89,7 @@ static void draw_weather(struct world *w)
     x->half_open_us = maybe(w, (int)(lease_us / 2));
     x->slow_callback = maybe(w, 100);
     x->stingy = w->seed % 3 == 0 ? (int)(w->seed / 3 % 1000) : 0;
+    x->full = w->seed % 7 == 5 ? (int)(w->seed / 7 % 1000) : 0;
     if (w->seed % 5 >= 3) {
         x->hand_over = maybe(w, 200);
         x->admin_ask = maybe(w, 200);

@@ -208,7 +208,12 @@ void world_feed(struct world *w, int i, struct simba__contend_event event)
     struct simba__contend_update up;
 
     event.now_ms = world_local_ms(w, n);
+    event.is_full = w->weather.full > 0 && world_chance(w, w->weather.full);
     simba__contend_step(&n->c, &event, &up);
+    if (n->c.is_held) {
+        world_post_local(w, i, SIMBA__TIMER,
+                         1 + (int64_t)world_random(w, 200000));
+    }
     check_step(w, i, &event, &before, &up);
     carry_out(w, i, &up);
     if (n->c.owner_until_ms != 0) {

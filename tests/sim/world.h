@@ -87,6 +87,7 @@ struct weather {
     int slow_callback;
     int stingy; /* grants less than was asked for */
     int hand_over, admin_ask;
+    int full; /* no room for an acquire: others of its handle are under way */
 };
 
 /* What the contenders of a world ask for. */
