@@ -41,7 +41,7 @@ static int ask(const struct simba__command *command,
     simba_hand_over wish = *(const simba_hand_over *)command->user;
     simba_error error = {0};
     struct simba__json json;
-    simba_asked asked;
+    simba_asked asked = SIMBA_ASKED_INIT;
 
     wish.mutex = words->words[0];
     if (simba_admin_hand_over(store, &wish, &asked, &error) != SIMBA_OK) {

@@ -115,11 +115,30 @@ static void tell(const struct simba__follow *follow,
         simba__print_calm(stdout, owner->id);
         printf(" (token %" PRIu64 ")%s", owner->token,
                owner->is_broken ? ", broken" : "");
+        if (view->owned > 1) {
+            printf(" and %zu more", view->owned - 1);
+        }
     }
     if (view->waiting > 0) {
         printf(", %d waiting", view->waiting);
     }
     (void)fputc('\n', stdout);
+}
+
+/* Do the same tenures own it, and is none of them broken since? */
+static bool is_same(const struct simba__view *a, const struct simba__view *b)
+{
+    bool is_same = a->waiting == b->waiting && a->owned == b->owned;
+
+    for (size_t i = 0; is_same && i < a->owned; i++) {
+        const simba_owner *one = simba__view_owner(a, i);
+        const simba_owner *other = simba__view_owner(b, i);
+
+        is_same = strcmp(one->id, other->id) == 0 &&
+                  one->token == other->token &&
+                  one->is_broken == other->is_broken;
+    }
+    return is_same;
 }
 
 /* Both are sorted by name. One that is gone is free. */
@@ -134,7 +153,7 @@ static void tell_changes(const struct simba__follow *follow,
         const simba_listed *old =
             before == NULL ? NULL : simba_report_mutex(before, i);
         const simba_listed *new = simba_report_mutex(after, j);
-        struct simba__view view;
+        struct simba__view view, was;
         int order;
 
         if (old == NULL && new == NULL) {
@@ -145,13 +164,13 @@ static void tell_changes(const struct simba__follow *follow,
                               : strcmp(old->mutex, new->mutex);
         if (order < 0) {
             view = simba__view_of(old->mutex, &nobody, 0, 0);
-            tell(follow, &view);
-        } else if (order > 0 || strcmp(old->owner.id, new->owner.id) != 0 ||
-                   old->owner.token != new->owner.token ||
-                   old->owner.is_broken != new->owner.is_broken ||
-                   old->waiting != new->waiting) {
-            view = simba__view_of(new->mutex, &new->owner, new->waiting,
-                                  simba_report_store_ms(after));
+        } else {
+            view = simba__view_row(after, j);
+        }
+        if (order == 0) {
+            was = simba__view_row(before, i);
+        }
+        if (order != 0 || !is_same(&was, &view)) {
             tell(follow, &view);
         }
         i += order <= 0;

@@ -32,6 +32,7 @@ struct simba__view simba__view_of(const char *mutex,
 {
     struct simba__view view = {.mutex = mutex,
                                .owner = owner,
+                               .owned = owner->id[0] != '\0',
                                .waiting = waiting,
                                .age_ms = SIMBA__UNKNOWN,
                                .ttl_left_ms = SIMBA__UNKNOWN,
@@ -60,6 +61,31 @@ struct simba__view simba__view_shown(const char *mutex,
         (int)simba_report_waiter_count(report), simba_report_store_ms(report));
 
     view.report = report;
+    view.owned = simba_report_owner_count(report);
+    return view;
+}
+
+const simba_owner *simba__view_owner(const struct simba__view *view, size_t i)
+{
+    if (view->report == NULL) {
+        return i < view->owned ? view->owner : NULL;
+    }
+    return view->is_listed
+               ? simba_report_mutex_owner(view->report, view->index, i)
+               : simba_report_owner_at(view->report, i);
+}
+
+struct simba__view simba__view_row(const simba_report *report, size_t index)
+{
+    const simba_listed *listed = simba_report_mutex(report, index);
+    struct simba__view view =
+        simba__view_of(listed->mutex, &listed->owner, listed->waiting,
+                       simba_report_store_ms(report));
+
+    view.report = report;
+    view.is_listed = true;
+    view.index = index;
+    view.owned = listed->owned;
     return view;
 }
 
@@ -69,11 +95,7 @@ struct simba__views simba__view_listed(const simba_report *report)
     struct simba__views views = {calloc(count + 1, sizeof *views.rows), 0};
 
     for (; views.rows != NULL && views.count < count; views.count++) {
-        const simba_listed *listed = simba_report_mutex(report, views.count);
-
-        views.rows[views.count] =
-            simba__view_of(listed->mutex, &listed->owner, listed->waiting,
-                           simba_report_store_ms(report));
+        views.rows[views.count] = simba__view_row(report, views.count);
     }
     return views;
 }
@@ -105,34 +127,28 @@ static void put_owner(struct simba__json *json, const struct simba__view *view)
 }
 
 /* A mutex with one slot has no number for it; one that any number share has no
- * number of slots. How many own one of a list is not known. */
+ * number of slots. */
 void simba__view_members(struct simba__json *json,
                          const struct simba__view *view)
 {
-    const simba_report *report = view->report;
-    size_t owned = report != NULL ? simba_report_owner_count(report)
-                                  : view->owner->id[0] != '\0';
     uint32_t slots = view->owner->slots > 1 ? view->owner->slots : 1;
+    const simba_owner *owner;
 
-    for (size_t i = 1; report != NULL && i < owned; i++) {
-        uint32_t other = simba_report_owner_at(report, i)->slots;
-
-        slots = other < slots ? other : slots;
+    for (size_t i = 1; (owner = simba__view_owner(view, i)) != NULL; i++) {
+        slots = owner->slots < slots ? owner->slots : slots;
     }
     simba__json_text(json, "mutex", view->mutex);
     put_tenure(json, view);
-    simba__put_ms(json, "owned",
-                  report == NULL && slots > 1 ? SIMBA__UNKNOWN
-                                              : (int64_t)owned);
+    simba__put_ms(json, "owned", (int64_t)view->owned);
     simba__put_ms(json, "slots",
                   slots == UINT32_MAX ? SIMBA__UNKNOWN : (int64_t)slots);
     simba__json_list(json, "owners");
-    for (size_t i = 0; i < owned; i++) {
+    for (size_t i = 0; (owner = simba__view_owner(view, i)) != NULL; i++) {
         struct simba__view one = *view;
 
         if (i > 0) {
-            one = simba__view_of(view->mutex, simba_report_owner_at(report, i),
-                                 view->waiting, simba_report_store_ms(report));
+            one = simba__view_of(view->mutex, owner, view->waiting,
+                                 simba_report_store_ms(view->report));
         }
         put_owner(json, &one);
     }
@@ -157,13 +173,18 @@ static void add_row(struct simba__table *table,
 {
     const simba_owner *owner = view->owner;
     bool is_free = owner->id[0] == '\0';
-    char token[24] = "-", waiting[16] = "?", who[SIMBA_ID_MAX + 16];
+    char token[24] = "-", waiting[16] = "?", who[SIMBA_ID_MAX + 48];
     char age[SIMBA__FORMAT_ROOM], left[SIMBA__FORMAT_ROOM];
     char lease[2 * SIMBA__FORMAT_ROOM], bar[SIMBA__FORMAT_ROOM];
     const char *texts[COLUMNS] = {view->mutex, who, token, age, lease, waiting};
 
-    (void)snprintf(who, sizeof who, "%s%s", is_free ? "-" : owner->id,
-                   owner->is_broken ? " (broken)" : "");
+    int length = snprintf(who, sizeof who, "%s%s", is_free ? "-" : owner->id,
+                          owner->is_broken ? " (broken)" : "");
+
+    if (view->owned > 1) {
+        (void)snprintf(who + length, sizeof who - (size_t)length, " +%zu",
+                       view->owned - 1);
+    }
     if (owner->token != 0) {
         (void)snprintf(token, sizeof token, "%" PRIu64, owner->token);
     }

@@ -9,12 +9,16 @@
 
 struct simba__view {
     const char *mutex;
-    const simba_owner *owner;   /* of several the oldest */
-    const simba_report *report; /* has all of them; NULL: not looked for */
-    int waiting;                /* -1: unknown */
-    int64_t age_ms;             /* of the tenure */
-    int64_t ttl_left_ms;        /* until it should have been renewed */
-    int64_t lease_left_ms;      /* until it is free */
+    const simba_owner *owner; /* of several the oldest */
+    const simba_report
+        *report;    /* has all of them; NULL: there is one at most */
+    bool is_listed; /* the report is a list, and it is this one */
+    size_t index;
+    size_t owned;          /* how many own it */
+    int waiting;           /* -1: unknown */
+    int64_t age_ms;        /* of the tenure */
+    int64_t ttl_left_ms;   /* until it should have been renewed */
+    int64_t lease_left_ms; /* until it is free */
 };
 
 /** The time to compare the times of owners and waiters with: what the store has
@@ -26,6 +30,9 @@ struct simba__view simba__view_of(const char *mutex,
                                   const simba_owner *owner,
                                   int waiting,
                                   int64_t store_ms);
+
+/** One of its owners, from 0 on, the oldest first; NULL beyond the last. */
+const simba_owner *simba__view_owner(const struct simba__view *view, size_t i);
 
 /** The same of what simba_admin_show() found. */
 struct simba__view simba__view_shown(const char *mutex,
@@ -41,6 +48,9 @@ struct simba__views {
     struct simba__view *rows; /* to be freed */
     size_t count;
 };
+
+/** One of those that simba_admin_list() found. */
+struct simba__view simba__view_row(const simba_report *report, size_t index);
 
 /** What simba_admin_list() found; none when there is no memory. */
 struct simba__views simba__view_listed(const simba_report *report);

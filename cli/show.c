@@ -153,7 +153,7 @@ static int show(const struct simba__command *command,
         simba__print_calm(stdout, mutex);
         (void)fputc('\n', stdout);
         print_owner(&view, ttl_ms + transition_ms);
-        for (size_t i = 1; i < simba_report_owner_count(report); i++) {
+        for (size_t i = 1; i < view.owned; i++) {
             struct simba__view other =
                 simba__view_of(mutex, simba_report_owner_at(report, i), 0,
                                simba_report_store_ms(report));

@@ -18,12 +18,13 @@ static const char help[] =
     "\n"
     "Tell every change of owner that is seen, in order and none twice, of the\n"
     "mutexes NAME, or of all there are. A line says 'owned', by whom, or\n"
-    "'free'; the first line of a mutex tells who owns it already. 'gap' comes\n"
-    "where owners may have come and gone unseen; some stores cannot tell, and\n"
-    "there it may come without cause. On a terminal a table below shows how\n"
-    "things stand now: age, lease left, waiters. A store that is not there "
-    "yet\n"
-    "is waited for, and not made. Ctrl-C ends it.\n"
+    "'free'; the first line of a mutex tells who owns it already. Of several\n"
+    "owners each has a line when it begins, and 'ended' when it ends and\n"
+    "others go on. 'gap' comes where owners may have come and gone unseen;\n"
+    "some stores cannot tell, and there it may come without cause. On a\n"
+    "terminal a table below shows how things stand now: age, lease left,\n"
+    "waiters. A store that is not there yet is waited for, and not made.\n"
+    "Ctrl-C ends it.\n"
     "\n"
     "    simba --json watch nightly-report backup >>owners.jsonl\n"
     "\n"
@@ -35,8 +36,9 @@ static const char help[] =
     "      --store URL, --json, -v, -q, --help\n"
     "                       see 'simba --help'\n"
     "\n"
-    "With --json an object for each line: event (owned, free, gap), mutex,\n"
-    "id, token, before_id, before_token, unix_ms, boot_ms, boot.\n"
+    "With --json an object for each line: event (owned, ended, free, gap),\n"
+    "mutex, id, token, before_id, before_token, owned, slots, slot, unix_ms,\n"
+    "boot_ms, boot.\n"
     "\n"
     "exit codes: 0 N lines were told; 64 usage; 69 store unreachable at the\n"
     "start (later it is waited for); 70 a fault of simba; 77 access denied; "
@@ -92,6 +94,22 @@ static void put_owner(struct simba__json *json,
     simba__json_token(json, keys[1], is_free ? 0 : owner->token);
 }
 
+/* How many own it; of who began, else of who ended: how many it suffers, and
+ * which of them it is. */
+static void put_slots(struct simba__json *json, const simba_state *state)
+{
+    const simba_owner *owner =
+        state->after.id[0] != '\0' ? &state->after : &state->before;
+    uint32_t slots = owner->slots;
+
+    simba__put_ms(json, "owned", state->owned);
+    simba__put_ms(json, "slots",
+                  slots == UINT32_MAX ? SIMBA__UNKNOWN
+                                      : (int64_t)(slots > 1 ? slots : 1));
+    simba__put_ms(json, "slot",
+                  slots > 1 ? (int64_t)owner->slot : SIMBA__UNKNOWN);
+}
+
 /* A gap has no state. The newline is the live view's. */
 static void print_change(FILE *out,
                          bool is_json,
@@ -101,8 +119,9 @@ static void print_change(FILE *out,
     static const char *const keys[][2] = {{"id", "token"},
                                           {"before_id", "before_token"}};
     const char *event = state == NULL                ? "gap"
-                        : state->after.id[0] == '\0' ? "free"
-                                                     : "owned";
+                        : state->after.id[0] != '\0' ? "owned"
+                        : state->owned > 0           ? "ended"
+                                                     : "free";
     char when[SIMBA__FORMAT_ROOM];
     struct simba__json json;
 
@@ -113,6 +132,7 @@ static void print_change(FILE *out,
         if (state != NULL) {
             put_owner(&json, keys[0], &state->after);
             put_owner(&json, keys[1], &state->before);
+            put_slots(&json, state);
         }
         simba__put_times(&json, simba__clock_ms());
         simba__json_end(&json);
@@ -128,6 +148,10 @@ static void print_change(FILE *out,
     }
     print_owner(out, " by ", &state->after);
     print_owner(out, ", was ", &state->before);
+    if (state->owned > 1 || state->after.slots > 1 ||
+        (state->owned > 0 && state->after.id[0] == '\0')) {
+        fprintf(out, ", %" PRIu32 " in all", state->owned);
+    }
 }
 
 /* All lines go through here, so that there are never more than wanted. */

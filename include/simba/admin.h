@@ -107,9 +107,16 @@ typedef struct simba_hand_over {
 
 /** Who was asked to hand over, and who would be next if it did so now. */
 typedef struct simba_asked {
+    uint32_t size; /**< set by SIMBA_ASKED_INIT; nothing is written beyond */
     simba_owner owner;
     char to[SIMBA_ID_MAX + 1]; /**< "": nobody */
 } simba_asked;
+
+/* clang-format off */
+#define SIMBA_ASKED_INIT                                                       \
+    {(uint32_t)sizeof(simba_asked),                                            \
+     {"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ""}
+/* clang-format on */
 
 /**
  * Ask an owner to hand over. It is woken, ends its work as it does when it is
@@ -120,7 +127,8 @@ typedef struct simba_asked {
  *
  * @param store       not NULL
  * @param hand_over   what is wished
- * @param[out] asked  who owns it, and its successor; may be NULL
+ * @param[out] asked  who owns it, and its successor; begun with
+ *                    SIMBA_ASKED_INIT; may be NULL
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_ELOST when there is no such tenure; SIMBA_EINVAL when
  *         the successor does not wait, or nobody does, and then nobody was

@@ -46,7 +46,9 @@ typedef struct simba_owner {
     uint64_t token;            /**< fencing token; 0 when none is known */
     uint32_t slot;             /**< which slot it has; 0 without slots */
     int32_t priority;          /**< reserved: 0 */
-    uint64_t reserved[2];      /**< 0 */
+    uint64_t former;           /**< token of the tenure that began before this
+                                * one; 0: not told */
+    uint64_t reserved;         /**< 0 */
 } simba_owner;
 
 /**

@@ -15,14 +15,17 @@
 
 SIMBA_BEGIN_DECLS
 
-/** One mutex of a list. */
+/** One mutex of a list. Grows at the end. */
 typedef struct simba_listed {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-    simba_owner owner; /**< with an empty id: nobody owns it */
+    simba_owner owner; /**< with an empty id: nobody owns it; of several the
+                        * oldest */
     int waiting;       /**< how many wait; -1: unknown */
+    uint32_t owned;    /**< how many own it: simba_report_mutex_owner() */
+    size_t first;      /**< the library's own */
 } simba_listed;
 
-/** One who waits for a mutex. */
+/** One who waits for a mutex. Grows at the end. */
 typedef struct simba_waiter {
     char id[SIMBA_ID_MAX + 1];
     uint64_t position;    /**< smaller is earlier */
@@ -71,6 +74,20 @@ SIMBA_API const simba_waiter *simba_report_waiter(const simba_report *report,
                                                   size_t index);
 SIMBA_API const simba_finding *simba_report_finding(const simba_report *report,
                                                     size_t index);
+
+/**
+ * One of the owners of a mutex of a list, the oldest first.
+ *
+ * @param index  of the mutex, from 0
+ * @param owner  which of them, from 0
+ * @return it, until the report is closed; NULL beyond the last
+ *
+ * Threads: any thread.
+ */
+SIMBA_API const simba_owner *simba_report_mutex_owner(
+    const simba_report *report,
+    size_t index,
+    size_t owner);
 
 /** The owner that simba_admin_show() found, of several the oldest; with an
  * empty id when there is none. Until the report is closed. Threads: any thread.

@@ -31,7 +31,9 @@ typedef struct simba_retriever {
     const char *mutex; /**< required; copied */
     int64_t poll_ms;   /**< look at least this often; 0: 1 000 */
     /** The owner changed: from state->before to state->after; an empty id means
-     * nobody. With state->has_gap others may have been owners in between. On a
+     * nobody. Of several owners one did: it has the slot of the one before; an
+     * empty id means that it began or ended beside the others, state->owned in
+     * all. With state->has_gap others may have been owners in between. On a
      * callback thread, one call at a time; up to 1 000 changes wait for a slow
      * one, further ones become a gap. Required. */
     simba_contender_fn on_changed;

@@ -60,6 +60,11 @@ typedef struct simba_state {
      * change when the mutex is free again after those who were missed. */
     bool has_gap;
     enum simba_cause cause; /**< in on_released: why the tenure ended */
+    /** For those who only watch: how many own it from now on. Of a mutex with
+     * slots each tenure that begins or ends is a change of its own: without
+     * `before` it began beside others, without `after` it ended, and these
+     * go on. */
+    uint32_t owned;
 } simba_state;
 
 /**

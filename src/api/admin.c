@@ -259,6 +259,17 @@ int simba_admin_break(simba_store *store,
 
 /* --- hand-over ----------------------------------------------------------- */
 
+/* As much as the caller knows of it; NULL: it does not want to. */
+static void give_asked(simba_asked *to, const simba_asked *from)
+{
+    if (to != NULL) {
+        uint32_t size = to->size;
+
+        memcpy(to, from, size < sizeof *from ? size : sizeof *from);
+        to->size = size;
+    }
+}
+
 int simba_admin_hand_over(simba_store *store,
                           const simba_hand_over *given,
                           simba_asked *asked,
@@ -269,11 +280,17 @@ int simba_admin_hand_over(simba_store *store,
     const simba_owner *owner = &answer.reply.owner;
     const struct simba__given take = {given, "SIMBA_HAND_OVER_INIT", &wish,
                                       sizeof wish};
+    simba_asked told = SIMBA_ASKED_INIT;
+    const struct simba__given give = {asked, "SIMBA_ASKED_INIT", &told,
+                                      sizeof told};
     char id[SIMBA_ID_MAX + 1] = "";
     int rc = simba__given_take(store, &take, error);
 
-    if (asked != NULL) {
-        *asked = (simba_asked){.owner = simba_owner_none()};
+    if (rc == SIMBA_OK && asked != NULL) {
+        rc = simba__given_take(NULL, &give, error);
+        told.owner = simba_owner_none();
+        told.to[0] = '\0';
+        give_asked(asked, &told);
     }
     if (rc == SIMBA_OK) {
         rc = check_offered(store, SIMBA_HAND_OVER, error);
@@ -296,10 +313,9 @@ int simba_admin_hand_over(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (asked != NULL) {
-        asked->owner = *owner;
-        memcpy(asked->to, answer.reply.to, sizeof asked->to);
-    }
+    told.owner = *owner;
+    memcpy(told.to, answer.reply.to, sizeof told.to);
+    give_asked(asked, &told);
     if (!answer.reply.mine) {
         return simba_error_set(error, SIMBA_ELOST, 0,
                                owner->id[0] == '\0'

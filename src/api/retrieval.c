@@ -6,6 +6,7 @@
 #include "api/contender.h"
 #include "core/observe.h"
 #include "runtime/request.h"
+#include "util/array.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -34,8 +35,9 @@ struct simba_retrieval {
     void *user;
     char *mutex;
 
-    /* Inside the loop: what the user was told last, and what not yet. */
-    simba_owner told;
+    /* Inside the loop: what the user was told last, what the machine has seen,
+     * and whether these differ. */
+    struct simba__owners told, seen;
     bool is_behind, has_gap;
     _Atomic int notes;                 /* on their way to the callback */
     _Atomic bool is_started, is_heard; /* changed inside the loop */
@@ -59,11 +61,46 @@ static void run_note(struct simba__task *task)
     free(note);
 }
 
+/* A note for each tenure that has begun or ended. What there is no room for is
+ * told with the next step, which the next poll makes at the latest; what came
+ * in between is then a gap. */
+static void tell(simba_retrieval *r)
+{
+    while (r->is_behind && atomic_load(&r->notes) < NOTES_MOST &&
+           simba__array_reserve(&r->told.all, &r->told.room, r->seen.count + 1,
+                                sizeof *r->told.all)) {
+        struct owner_note *note = calloc(1, sizeof *note);
+        simba_state *state;
+
+        if (note == NULL) {
+            return;
+        }
+        state = &note->state;
+        r->is_behind = simba__owners_step(&r->told, &r->seen, &state->before,
+                                          &state->after);
+        if (!r->is_behind && !r->has_gap) {
+            free(note);
+            return;
+        }
+        if (!r->is_behind && r->told.count > 0) { /* the gap is all there is */
+            state->before = state->after = r->told.all[0];
+        }
+        state->owned = (uint32_t)r->told.count;
+        state->has_gap = r->has_gap;
+        r->has_gap = false;
+        atomic_fetch_add(&r->notes, 1);
+        note->task.run = run_note;
+        note->retrieval = r;
+        simba__serial_queue_push(&r->store->pool, &r->serial_queue,
+                                 &note->task);
+    }
+}
+
+/* The event's owners are ours from now on. */
 static void feed(simba_retrieval *r, struct simba__observe_event event)
 {
     struct simba__observe_update update;
     struct simba__pending *pending;
-    struct owner_note *note = NULL;
 
     assert(simba__loop_is_inside(r->store->loop));
     event.now_ms = simba_loop_now_ms();
@@ -71,27 +108,16 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
     atomic_store(&r->is_heard, r->machine.is_heard);
     simba_timer_set(r->store->loop, &r->timer,
                     simba__observe_wake_at(&r->machine));
-    /* What there is no room for is told with the next step, which the next poll
-     * makes at the latest; what came in between is then a gap. */
     if (update.changed) {
         r->has_gap = r->has_gap || update.has_gap || r->is_behind;
         r->is_behind = true;
+        free(r->seen.all);
+        r->seen.all = (simba_owner *)event.owners;
+        r->seen.count = event.owner_count;
+    } else {
+        free((void *)event.owners);
     }
-    if (r->is_behind && atomic_load(&r->notes) < NOTES_MOST) {
-        note = calloc(1, sizeof *note);
-    }
-    if (note != NULL) {
-        atomic_fetch_add(&r->notes, 1);
-        note->task.run = run_note;
-        note->retrieval = r;
-        note->state.before = r->told;
-        note->state.after = r->machine.seen;
-        note->state.has_gap = r->has_gap;
-        r->told = r->machine.seen;
-        r->is_behind = r->has_gap = false;
-        simba__serial_queue_push(&r->store->pool, &r->serial_queue,
-                                 &note->task);
-    }
+    tell(r);
     if (!update.read) {
         return;
     }
@@ -99,6 +125,7 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
         &(simba_request){.kind = SIMBA_READ,
                          .mutex = r->mutex,
                          .seq = update.seq,
+                         .want_queue = update.wants_all,
                          .deadline_ms = r->machine.now_ms + update.timeout_ms});
     if (pending != NULL) {
         simba__request_send(pending, &r->caller, r->store->backend);
@@ -106,6 +133,40 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
                                               .seq = update.seq});
     }
+}
+
+static int compare_tokens(const void *a, const void *b)
+{
+    uint64_t one = ((const simba_owner *)a)->token;
+    uint64_t other = ((const simba_owner *)b)->token;
+
+    return (one > other) - (one < other);
+}
+
+/* The one owner, or all if there are several, for an event. False: no memory.
+ */
+static bool take_owners(struct simba__observe_event *event,
+                        const simba_owner *owner,
+                        const simba_report *report)
+{
+    size_t count = report == NULL ? 0 : simba_report_owner_count(report);
+    simba_owner *owners;
+
+    if (count == 0 && owner->id[0] == '\0') {
+        return true;
+    }
+    owners = calloc(count + (count == 0), sizeof *owners);
+    if (owners == NULL) {
+        return false;
+    }
+    owners[0] = *owner;
+    for (size_t i = 0; i < count; i++) {
+        owners[i] = *simba_report_owner_at(report, i);
+    }
+    event->owner_count = count + (count == 0);
+    qsort(owners, event->owner_count, sizeof *owners, compare_tokens);
+    event->owners = owners;
+    return true;
 }
 
 static void done(struct simba__caller *caller,
@@ -117,13 +178,16 @@ static void done(struct simba__caller *caller,
     struct simba__observe_event event = {
         .type = SIMBA__OBSERVE_FAILED,
         .seq = pending->request.seq,
-        .owner = &pending->request.reply.owner,
+        .owned = pending->request.reply.owned,
         .ended = pending->request.reply.ended,
         .serial = pending->request.reply.serial,
         .next_serial = pending->request.reply.next_serial};
 
     if (status == SIMBA_OK) {
-        event.type = SIMBA__OBSERVE_READ;
+        event.type =
+            take_owners(&event, &pending->request.reply.owner, pending->report)
+                ? SIMBA__OBSERVE_READ
+                : SIMBA__OBSERVE_FAILED;
     } else {
         simba__store_log(r->store, SIMBA_LOG_WARN, "retrieval", "%s: %s",
                          r->mutex, simba__error_text(status, error));
@@ -147,20 +211,21 @@ static void on_observed(struct simba__subscriber *subscriber,
                         const simba_owner *owner,
                         uint64_t ended)
 {
-    struct simba__observe_event event = {
-        .type = SIMBA__OBSERVE_PUSHED, .owner = owner, .ended = ended};
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_PUSHED,
+                                         .ended = ended};
 
-    if (owner == NULL) {
+    if (owner == NULL || !take_owners(&event, owner, NULL)) {
         event.type = SIMBA__OBSERVE_WAKE;
     }
     feed(container_of(subscriber, simba_retrieval, subscriber), event);
 }
 
-/* It does not wait in the queue. */
 /* --- life ---------------------------------------------------------------- */
 
 static void free_retrieval(simba_retrieval *r)
 {
+    free(r->told.all);
+    free(r->seen.all);
     free(r->mutex);
     free(r);
 }
@@ -237,7 +302,7 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
         atomic_store(&r->is_started, true);
         simba__subscribe(r->store->loop, &r->subscriber,
                          SIMBA_SUBSCRIBE_OBSERVE);
-        r->told = simba_owner_none();
+        r->told.count = r->seen.count = 0;
         r->is_behind = r->has_gap = false;
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
     }

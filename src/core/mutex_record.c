@@ -66,6 +66,27 @@ struct simba__tenure *simba__mutex_find_tenure(
     return NULL;
 }
 
+const simba_owner *simba__mutex_next_owner(
+    const struct simba__mutex_record *record,
+    int64_t now_ms,
+    size_t *next)
+{
+    const struct simba__tenure *tenure;
+
+    do {
+        tenure = simba__mutex_tenure(record, (*next)++);
+    } while (tenure != NULL && !simba__tenure_is_live(tenure, now_ms));
+    return tenure == NULL ? NULL : &tenure->owner;
+}
+
+bool simba__mutex_is_other(const struct simba__mutex_record *before,
+                           const struct simba__mutex_record *after)
+{
+    return before->owner.token != after->owner.token ||
+           before->other_count != after->other_count ||
+           before->tenure_token != after->tenure_token;
+}
+
 void simba__mutex_end(struct simba__mutex_record *record,
                       struct simba__tenure *tenure)
 {
@@ -150,8 +171,12 @@ void simba__mutex_read(const struct simba__mutex_record *record,
         }
         if (answer.owned++ == 0) {
             answer.owner = tenure->owner;
-            answer.ended = record->former_token;
             answer.slots = tenure->owner.slots;
+        }
+        /* Of several the one that began last may be gone. */
+        if (tenure->owner.slots <= 1 ||
+            tenure->owner.token == record->tenure_token) {
+            answer.ended = record->former_token;
         }
         answer.slots = simba__slots_least(answer.slots, tenure->owner.slots);
     }
@@ -567,6 +592,7 @@ static struct simba__tenure *begin_tenure(const struct view *view)
     tenure->owner.token = verdict->token;
     tenure->owner.slot = verdict->slot;
     tenure->owner.acquired_at_ms = view->given->now_ms;
+    tenure->owner.former = record->tenure_token;
     record->last_token = verdict->token;
     record->former_token = record->tenure_token;
     record->tenure_token = verdict->token;

@@ -103,6 +103,17 @@ struct simba__tenure *simba__mutex_find_tenure(
     const struct simba__mutex_record *record,
     simba_attempt attempt);
 
+/** Its owners whose leases run, one by one, the oldest first; NULL behind the
+ * last. `next` is 0 at first. */
+const simba_owner *simba__mutex_next_owner(
+    const struct simba__mutex_record *record,
+    int64_t now_ms,
+    size_t *next);
+
+/** Do others own it than before, or did somebody between? */
+bool simba__mutex_is_other(const struct simba__mutex_record *before,
+                           const struct simba__mutex_record *after);
+
 /** End one of its tenures; the next one moves up. */
 void simba__mutex_end(struct simba__mutex_record *record,
                       struct simba__tenure *tenure);

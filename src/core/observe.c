@@ -32,15 +32,68 @@ static bool is_ended_known(const struct simba__observe_event *event)
     return event->ended != 0 && event->ended != SIMBA__ENDED_UNKNOWN;
 }
 
+static bool is_same_all(const struct simba__observe *o,
+                        const struct simba__observe_event *event)
+{
+    size_t i = 0;
+
+    if (o->seen_count != event->owner_count) {
+        return false;
+    }
+    while (i < o->seen_count && is_same(&o->seen[i], &event->owners[i])) {
+        i++;
+    }
+    return i == o->seen_count;
+}
+
+/* The newest tenure of those that last; 0: none, or it has no token. */
+static uint64_t newest_owner(const struct simba__observe_event *event)
+{
+    return event->owner_count == 0
+               ? 0
+               : event->owners[event->owner_count - 1].token;
+}
+
+/* Of several owners each knows who began before it; and the store tells of one
+ * that began after them and is gone. */
+static bool is_missed_of_several(const struct simba__observe *o,
+                                 const struct simba__observe_event *event)
+{
+    uint64_t newest = o->known;
+
+    for (size_t i = 0; i < event->owner_count; i++) {
+        const simba_owner *owner = &event->owners[i];
+        bool is_last = i + 1 == event->owner_count;
+
+        if (owner->token <= o->known) {
+            continue;
+        }
+        if (newest !=
+            (owner->former == 0 && is_last ? event->ended : owner->former)) {
+            return true;
+        }
+        newest = owner->token;
+    }
+    return is_ended_known(event) && event->ended > newest;
+}
+
 /* Has a tenure come and gone that we did not see? What was before we began to
  * look is not missed. */
 static bool is_missed(const struct simba__observe *o,
                       const struct simba__observe_event *event)
 {
-    bool is_other = !is_same(&o->seen, event->owner);
+    bool is_other = !is_same_all(o, event);
+    bool is_shared = o->seen_count > 1 || event->owner_count > 1 ||
+                     (event->owner_count > 0 && event->owners[0].slots > 1);
 
-    if (!o->is_heard ||
-        (o->seen.token != 0 && o->seen.token == event->owner->token)) {
+    if (!o->is_heard) {
+        return false;
+    }
+    if (event->owner_count > 0 && is_shared) {
+        return is_missed_of_several(o, event);
+    }
+    if (o->seen_count > 0 && o->seen[0].token != 0 &&
+        o->seen[0].token == newest_owner(event)) {
         return false;
     }
     if (is_ended_known(event)) {
@@ -55,8 +108,15 @@ static bool is_missed(const struct simba__observe *o,
     /* There was no tenure before, or the store does not say. A whole tenure
      * fits between two looks: who is new may not be the neighbour of the one
      * before, free moment or not. */
-    return event->owner->id[0] != '\0' &&
-           (!o->knows_ended || o->seen.id[0] != '\0');
+    return event->owner_count > 0 && (!o->knows_ended || o->seen_count > 0);
+}
+
+/* The newest tenure that an event knows of. */
+static uint64_t newest(const struct simba__observe_event *event)
+{
+    uint64_t owner = newest_owner(event);
+
+    return is_ended_known(event) && event->ended > owner ? event->ended : owner;
 }
 
 /* Moves what is known on, and tells what has changed by it. */
@@ -65,30 +125,18 @@ static void move_on(struct simba__observe *o,
                     struct simba__observe_update *up)
 {
     up->has_gap = is_missed(o, event);
-    up->changed = up->has_gap || !is_same(&o->seen, event->owner);
+    up->changed = up->has_gap || !is_same_all(o, event);
     if (up->changed) {
-        up->before = o->seen;
-        up->after = *event->owner;
-        o->seen = *event->owner;
+        o->seen = event->owners;
+        o->seen_count = event->owner_count;
     }
-    if (event->owner->token != 0) {
-        o->known = event->owner->token;
-    } else if (is_ended_known(event)) {
-        o->known = event->ended;
+    if (newest(event) != 0) {
+        o->known = newest(event);
     }
     o->next_serial = event->next_serial;
     o->failures = 0;
     o->is_heard = true;
     o->is_cut = false;
-}
-
-/* The newest tenure that an event knows of. */
-static uint64_t newest(const struct simba__observe_event *event)
-{
-    if (event->owner->token != 0) {
-        return event->owner->token;
-    }
-    return is_ended_known(event) ? event->ended : 0;
 }
 
 /* Older than what we know. Tokens grow, and a tenure that has ended does not
@@ -97,7 +145,7 @@ static bool is_stale(const struct simba__observe *o,
                      const struct simba__observe_event *event)
 {
     if (newest(event) == o->known) {
-        return event->owner->token != 0 || o->seen.token == 0;
+        return newest_owner(event) != 0 || o->seen_count == 0;
     }
     return newest(event) < o->known;
 }
@@ -155,9 +203,12 @@ static void step_answer(struct simba__observe *o,
         return;
     }
     o->is_reading = false;
-    /* An answer that was given before a push we have heard is no news. */
-    if (!o->is_ahead || !is_stale(o, event)) {
+    if (event->owned > event->owner_count && !o->wants_all) {
+        o->wants_all = o->is_woken = true;
+    } else if (!o->is_ahead || !is_stale(o, event)) {
+        /* An answer that was given before a push we have heard is no news. */
         move_on(o, event, up);
+        o->wants_all = o->wants_all && event->owned > 1;
     }
     o->is_ahead = false;
     /* A wake-up that came meanwhile is followed at once: the sooner, the less
@@ -177,9 +228,10 @@ void simba__observe_step(struct simba__observe *o,
     switch (event->type) {
     case SIMBA__OBSERVE_START:
         o->is_running = true;
-        o->is_heard = o->is_cut = o->is_ahead = false;
+        o->is_heard = o->is_cut = o->is_ahead = o->wants_all = false;
         o->known = o->next_serial = 0;
-        o->seen = simba_owner_none();
+        o->seen = NULL;
+        o->seen_count = 0;
         o->next_ms = o->now_ms;
         break;
     case SIMBA__OBSERVE_STOP:
@@ -206,6 +258,7 @@ void simba__observe_step(struct simba__observe *o,
         o->is_reading = true;
         o->timeout_at_ms = o->now_ms + READ_TIMEOUT_MS;
         up->read = true;
+        up->wants_all = o->wants_all;
         up->seq = ++o->seq;
         up->timeout_ms = READ_TIMEOUT_MS;
     }
@@ -214,4 +267,89 @@ void simba__observe_step(struct simba__observe *o,
 int64_t simba__observe_wake_at(const struct simba__observe *o)
 {
     return o->is_reading ? o->timeout_at_ms : o->next_ms;
+}
+
+/* --- telling ------------------------------------------------------------- */
+
+/* Where it is, or where it would be, in the order of tokens. */
+static size_t find(const struct simba__owners *owners, const simba_owner *owner)
+{
+    size_t low = 0, high = owners->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (owners->all[middle].token < owner->token) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool has(const struct simba__owners *owners, const simba_owner *owner)
+{
+    size_t i = find(owners, owner);
+
+    return i < owners->count && is_same(&owners->all[i], owner);
+}
+
+/* The first of some who is not among others; NULL: none. */
+static simba_owner *find_other(const struct simba__owners *some,
+                               const struct simba__owners *others)
+{
+    size_t i = 0;
+
+    while (i < some->count && has(others, &some->all[i])) {
+        i++;
+    }
+    return i == some->count ? NULL : &some->all[i];
+}
+
+/* Who has the slot of one that ended; who wants to be alone came when all the
+ * others had ended, too. */
+static const simba_owner *find_successor(const struct simba__owners *told,
+                                         const struct simba__owners *now,
+                                         const simba_owner *ended)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        const simba_owner *owner = &now->all[i];
+
+        if (owner->slot == ended->slot &&
+            (owner->slots > 1 || told->count == 1) && !has(told, owner)) {
+            return owner;
+        }
+    }
+    return NULL;
+}
+
+bool simba__owners_step(struct simba__owners *told,
+                        const struct simba__owners *now,
+                        simba_owner *before,
+                        simba_owner *after)
+{
+    simba_owner *ended = find_other(told, now);
+    const simba_owner *began = ended == NULL ? find_other(now, told)
+                                             : find_successor(told, now, ended);
+
+    *before = *after = simba_owner_none();
+    if (ended != NULL) {
+        size_t i = (size_t)(ended - told->all);
+
+        *before = *ended;
+        told->count--;
+        memmove(ended, ended + 1, (told->count - i) * sizeof *ended);
+    }
+    if (began != NULL) {
+        size_t i = find(told, began);
+
+        assert(told->count < told->room);
+        *after = *began;
+        memmove(&told->all[i + 1], &told->all[i],
+                (told->count - i) * sizeof *told->all);
+        told->all[i] = *began;
+        told->count++;
+    }
+    return ended != NULL || began != NULL;
 }

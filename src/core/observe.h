@@ -1,4 +1,4 @@
-/* The observation machine: it looks at one mutex and tells when its owner has
+/* The observation machine: it looks at one mutex and tells when its owners have
  * changed. It never contends.
  *
  * A change that was missed cannot be told, but that it was missed is: a store
@@ -13,6 +13,7 @@
 #include <simba/owner.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SIMBA__ENDED_UNKNOWN UINT64_MAX
@@ -30,9 +31,14 @@ enum simba__observe_event_type {
 
 struct simba__observe_event {
     enum simba__observe_event_type type;
-    int64_t now_ms;           /* boot clock */
-    uint64_t seq;             /* READ, FAILED: of the request */
-    const simba_owner *owner; /* READ, PUSHED: who owns it, or none */
+    int64_t now_ms; /* boot clock */
+    uint64_t seq;   /* READ, FAILED: of the request */
+    /* READ, PUSHED: who owns it, in the order of tokens. They stay where they
+     * are while the machine has them: until it takes others, or starts. */
+    const simba_owner *owners;
+    size_t owner_count;
+    uint32_t owned;  /* READ: how many there are; more than were told: look
+                      * again, and ask for all; 0: not told */
     uint64_t ended;  /* READ, PUSHED: token of the tenure before; 0: none, or
                       * the store never knows; SIMBA__ENDED_UNKNOWN: not this
                       * time */
@@ -42,13 +48,13 @@ struct simba__observe_event {
 };
 
 struct simba__observe_update {
-    bool read; /* send a read, numbered `seq` */
+    bool read;      /* send a read, numbered `seq` */
+    bool wants_all; /* of all owners */
     uint64_t seq;
     int64_t timeout_ms;
-    bool changed; /* tell: from `before` to `after` */
-    bool has_gap; /* owners in between may have been missed; with it `before`
-                   * and `after` may be the same: nobody */
-    simba_owner before, after;
+    bool changed; /* tell; the machine has the event's owners now */
+    bool has_gap; /* owners in between may have been missed; with it those
+                   * before and after may be the same */
 };
 
 struct simba__observe {
@@ -56,16 +62,18 @@ struct simba__observe {
     bool knows_ended; /* the store tells which tenure was before; 0: none */
     bool is_running;
     bool is_reading;
-    bool is_woken; /* while reading: read once more */
-    bool is_heard; /* the store has answered since start */
-    bool is_cut;   /* a read failed since the last that did not */
-    bool is_ahead; /* a push was taken in while reading */
+    bool is_woken;  /* while reading: read once more */
+    bool is_heard;  /* the store has answered since start */
+    bool is_cut;    /* a read failed since the last that did not */
+    bool is_ahead;  /* a push was taken in while reading */
+    bool wants_all; /* there are several owners: ask for all */
     unsigned failures;
     uint64_t seq;
     int64_t now_ms, next_ms, timeout_at_ms;
     uint64_t known;       /* token of the newest tenure we know of; 0: none */
     uint64_t next_serial; /* as of the last read; 0: not numbered */
-    simba_owner seen;
+    const simba_owner *seen; /* the caller's */
+    size_t seen_count;
 };
 
 void simba__observe_init(struct simba__observe *o,
@@ -75,5 +83,26 @@ void simba__observe_step(struct simba__observe *o,
                          const struct simba__observe_event *event,
                          struct simba__observe_update *update);
 int64_t simba__observe_wake_at(const struct simba__observe *o);
+
+/* Owners in the order of their tokens. */
+struct simba__owners {
+    simba_owner *all;
+    size_t count, room;
+};
+
+/**
+ * Make the next step from the owners that were told to those that are there, a
+ * tenure at a time: those that ended, with who succeeded them in their slots;
+ * then the others that began.
+ *
+ * @param told         changed by the step; must have room for all
+ * @param[out] before  who ended, or none
+ * @param[out] after   who began, or none
+ * @return false when they are the same: nothing has changed
+ */
+bool simba__owners_step(struct simba__owners *told,
+                        const struct simba__owners *now,
+                        simba_owner *before,
+                        simba_owner *after);
 
 #endif

@@ -258,10 +258,16 @@ void simba__report_add(simba_report *to, const simba_report *from)
     struct simba__items *into[] = {&to->mutexes, &to->owners, &to->waiters,
                                    &to->findings};
 
+    size_t mutexes = to->mutexes.count, owners = to->owners.count;
+    simba_listed *listed;
+
     for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
         for (size_t i = 0; i < parts[k]->count; i++) {
             append(to, into[k], item_at(parts[k], i));
         }
+    }
+    while ((listed = item_at(&to->mutexes, mutexes++)) != NULL) {
+        listed->first += owners;
     }
     to->is_short |= from->is_short;
 }
@@ -272,9 +278,11 @@ void simba_request_add_mutex(simba_request *request,
                              int waiting)
 {
     simba_report *report = simba__request_report(request);
-    simba_listed listed = {.owner = *owner, .waiting = waiting};
+    simba_listed listed = {
+        .owner = *owner, .waiting = waiting, .owned = owner->id[0] != '\0'};
 
     if (report != NULL) {
+        listed.first = report->owners.count;
         snprintf(listed.mutex, sizeof listed.mutex, "%s", mutex);
         append(report, &report->mutexes, &listed);
     }
@@ -284,8 +292,15 @@ void simba_request_add_owner(simba_request *request, const simba_owner *owner)
 {
     simba_report *report = simba__request_report(request);
 
-    if (report != NULL) {
-        append(report, &report->owners, owner);
+    if (report == NULL) {
+        return;
+    }
+    append(report, &report->owners, owner);
+    if (report->mutexes.count > 0) {
+        simba_listed *listed =
+            item_at(&report->mutexes, report->mutexes.count - 1);
+
+        listed->owned = (uint32_t)(report->owners.count - listed->first);
     }
 }
 
@@ -364,6 +379,19 @@ size_t simba_report_finding_count(const simba_report *report)
 const simba_listed *simba_report_mutex(const simba_report *report, size_t index)
 {
     return item_at(&report->mutexes, index);
+}
+
+const simba_owner *simba_report_mutex_owner(const simba_report *report,
+                                            size_t index,
+                                            size_t owner)
+{
+    const simba_listed *listed = item_at(&report->mutexes, index);
+
+    if (listed == NULL || owner >= listed->owned) {
+        return NULL;
+    }
+    return listed->owned == 1 ? &listed->owner
+                              : item_at(&report->owners, listed->first + owner);
 }
 
 const simba_waiter *simba_report_waiter(const simba_report *report,

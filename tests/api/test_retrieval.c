@@ -115,6 +115,72 @@ static bool has_come_to(struct book *book, uint64_t token)
     return is_so;
 }
 
+/* Of several owners each tenure is told when it begins and when it ends. */
+TEST(test_retrieval__tells_each_tenure_of_several_owners)
+{
+    enum { OWNERS = 3 };
+    simba_store *store = open_store();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *lockers[OWNERS + 1];
+    uint64_t tokens[OWNERS + 1];
+    struct book *book = calloc(1, sizeof *book);
+    simba_retrieval *retrieval;
+
+    options.mutex = fresh_mutex();
+    options.slots = OWNERS;
+    if ((simba_store_capabilities(store) & SIMBA_CAN_SLOTS) == 0) {
+        free(book);
+        simba_store_close(store);
+        skip();
+    }
+    retrieval = watch_by_push(store, options.mutex, book);
+    for (int i = 0; i <= OWNERS; i++) {
+        options.slots = i < OWNERS ? OWNERS : 0;
+        lockers[i] = must_open_locker(store, &options);
+    }
+    for (int i = 0; i < OWNERS; i++) {
+        assert_int_equal(simba_locker_acquire(lockers[i], 0, &tokens[i], NULL),
+                         SIMBA_OK);
+    }
+    await(has_come_to(book, tokens[OWNERS - 1]));
+    /* The oldest goes: no other has come. */
+    assert_int_equal(simba_locker_release(lockers[0], NULL), SIMBA_OK);
+    await(has_come_to(book, 0));
+    assert_int_equal(simba_locker_acquire(lockers[0], 0, &tokens[0], NULL),
+                     SIMBA_OK);
+    await(has_come_to(book, tokens[0]));
+    for (int i = 0; i < OWNERS; i++) {
+        assert_int_equal(simba_locker_release(lockers[i], NULL), SIMBA_OK);
+    }
+    assert_int_equal(
+        simba_locker_acquire(lockers[OWNERS], 0, &tokens[OWNERS], NULL),
+        SIMBA_OK);
+    await(has_come_to(book, tokens[OWNERS]));
+    simba_retrieval_close(retrieval);
+
+    /* Three began, one ended and came back, three ended, one began. */
+    int began = 0, ended = 0, owned = 0;
+
+    for (int i = 0; i < book->count; i++) {
+        const simba_state *one = &book->told[i];
+
+        began += one->after.id[0] != '\0';
+        ended += one->before.id[0] != '\0';
+        owned += (one->after.id[0] != '\0') - (one->before.id[0] != '\0');
+        assert_false(one->has_gap);
+        assert_true(simba_state_is_changed(one));
+        assert_int_equal(one->owned, owned);
+    }
+    assert_int_equal(began, OWNERS + 2);
+    assert_int_equal(ended, OWNERS + 1);
+    assert_int_equal(owned, 1);
+    for (int i = 0; i <= OWNERS; i++) {
+        simba_locker_close(lockers[i]);
+    }
+    free(book);
+    simba_store_close(store);
+}
+
 /* One who gets the mutex and gives it back, time and again. */
 struct owner {
     simba_store *store;

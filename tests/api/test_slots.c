@@ -117,7 +117,7 @@ TEST(test_slots__report_tells_all_owners)
     simba_hand_over wish = SIMBA_HAND_OVER_INIT;
     simba_locker *lockers[2];
     simba_report *report;
-    simba_asked asked;
+    simba_asked asked = SIMBA_ASKED_INIT;
     uint64_t tokens[2];
 
     if (!can(store, SIMBA_CAN_SLOTS)) {
@@ -186,7 +186,7 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
     simba_store *stores[3];
     simba_service *services[3];
     simba_hand_over wish = SIMBA_HAND_OVER_INIT;
-    simba_asked asked;
+    simba_asked asked = SIMBA_ASKED_INIT;
     simba_error error;
     int64_t start;
 

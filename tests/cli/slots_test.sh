@@ -53,6 +53,27 @@ killed_holder_leaves_its_slot_to_the_next() {
     wait
 }
 
+# Each tenure of several owners has its lines, also when the oldest ends.
+each_tenure_is_listed_and_watched() {
+    local id
+
+    "$simba" --json watch w --count 4 >"$scratch/watched" &
+    for id in a b; do
+        "$simba" -q lock w --slots 3 --id "$id" -- sh -c \
+            'echo $$ >"$0"; exec sleep 60' "$scratch/$id.pid" &
+        within 20 test -s "$scratch/$id.pid" &&
+            within 20 grep -q "\"id\":\"$id\"" "$scratch/watched" || return 1
+    done
+    "$simba" --json list w >"$scratch/listed"
+    grep -q '"owned":2,"slots":3,"owners":\[{"id":"a",.*"slot":0},{"id":"b",.*"slot":1}\]' \
+        "$scratch/listed" && "$simba" list w | grep -q 'a +1' &&
+        kill "$(cat "$scratch/a.pid")" && within 20 grep -q '"event":"ended"' \
+        "$scratch/watched" && kill "$(cat "$scratch/b.pid")" && wait
+    same watched "owned a - 1 0,owned b - 2 1,ended - a 1 0,free - b 0 1," \
+        "$(sed 's/null/"-"/g; s/.*"event":"\([a-z]*\)".*"id":"\([^"]*\)","token".*"before_id":"\([^"]*\)".*"owned":\([0-9]*\).*"slot":\([0-9]*\).*/\1 \2 \3 \4 \5/' \
+            "$scratch/watched" | tr '\n' ',')"
+}
+
 shared_and_exclusive_keep_each_other_out() {
     "$simba" -q lock -s r -- sleep 60 &
     within 20 owned 1 r || return 1

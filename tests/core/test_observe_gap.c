@@ -129,24 +129,138 @@ TEST(test_observe__strangers_are_guessed)
     assert_false(up.has_gap);
 }
 
+/* Several owners, each with the one that began before it. */
+static void poll_finds_all(const simba_owner *owners,
+                           size_t count,
+                           uint64_t ended)
+{
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_READ,
+                                         .owners = owners,
+                                         .owner_count = count,
+                                         .owned = (uint32_t)count,
+                                         .ended = ended};
+
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    assert_true(up.read);
+    event.seq = o.seq;
+    event.now_ms = o.now_ms + 5;
+    simba__observe_step(&o, &event, &up);
+}
+
+TEST(test_observe__several_that_began_one_by_one_are_no_gap)
+{
+    static const simba_owner all[] = {
+        {.id = "a", .token = 3, .slots = 9, .slot = 0, .former = 1},
+        {.id = "b", .token = 4, .slots = 9, .slot = 1, .former = 3},
+        {.id = "c", .token = 6, .slots = 9, .slot = 2, .former = 4},
+        {.id = "d", .token = 9, .slots = 9, .slot = 0, .former = 8}};
+
+    begin();
+    read_after("", 0, 1, 105);
+    poll_finds_all(all, 2, 3);
+    assert_true(up.changed && !up.has_gap);
+    poll_finds_all(all, 2, 3);
+    assert_false(up.changed);
+    poll_finds_all(all, 3, 4);
+    assert_true(up.changed && !up.has_gap);
+    poll_finds_all(all + 1, 1, 6); /* a and c have ended */
+    assert_true(up.changed && !up.has_gap);
+    poll_finds_all(all + 1, 1, 8); /* one began and ended */
+    assert_true(up.has_gap);
+    poll_finds_all(all + 1, 1, 8);
+    assert_false(up.changed);
+    poll_finds_all(all + 1, 3, 8); /* c is back? whatever: d follows on 8 */
+    assert_true(up.changed && !up.has_gap);
+    poll_finds("", 0, 9);
+    assert_true(up.changed && !up.has_gap);
+}
+
+TEST(test_observe__one_that_was_missed_among_several_is_a_gap)
+{
+    static const simba_owner all[] = {
+        {.id = "a", .token = 3, .slots = 9, .slot = 0},
+        {.id = "b", .token = 6, .slots = 9, .slot = 1, .former = 5}};
+
+    begin();
+    read_after("", 0, 0, 105);
+    poll_finds_all(all, 1, 0);
+    assert_true(up.changed && !up.has_gap);
+    poll_finds_all(all, 2, 5);
+    assert_true(up.has_gap);
+}
+
+/* A store may tell by a plain read only that there are several. */
+TEST(test_observe__asks_for_all_when_not_all_were_told)
+{
+    static const simba_owner all[] = {
+        {.id = "a", .token = 3, .slots = 9, .slot = 0},
+        {.id = "b", .token = 4, .slots = 9, .slot = 1, .former = 3}};
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_READ,
+                                         .owners = all,
+                                         .owner_count = 1,
+                                         .owned = 2,
+                                         .now_ms = 105,
+                                         .ended = 3};
+
+    begin();
+    event.seq = o.seq;
+    simba__observe_step(&o, &event, &up);
+    assert_true(up.read && up.wants_all && !up.changed);
+    event.seq = o.seq;
+    event.owner_count = 2;
+    simba__observe_step(&o, &event, &up);
+    assert_true(up.changed && !up.read);
+    poll_finds_all(all, 1, 4);
+    assert_true(up.changed && !up.has_gap);
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    assert_true(up.read && !up.wants_all);
+}
+
+TEST(test_observe__owners_are_told_one_by_one)
+{
+    simba_owner room[8] = {{.id = "a", .token = 1, .slots = 9, .slot = 0},
+                           {.id = "b", .token = 2, .slots = 9, .slot = 1},
+                           {.id = "c", .token = 3, .slots = 9, .slot = 2}};
+    simba_owner are[] = {{.id = "b", .token = 2, .slots = 9, .slot = 1},
+                         {.id = "d", .token = 5, .slots = 9, .slot = 2},
+                         {.id = "e", .token = 6, .slots = 9, .slot = 3}};
+    simba_owner alone = {.id = "x", .token = 9};
+    struct simba__owners told = {room, 3, 8}, now = {are, 3, 3};
+    static const char *const steps[][2] = {{"a", ""}, {"c", "d"}, {"", "e"}};
+    static const char *const others[][2] = {
+        {"b", ""}, {"d", ""}, {"e", ""}, {"", "x"}};
+    simba_owner from, to;
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(simba__owners_step(&told, &now, &from, &to));
+        assert_string_equal(from.id, steps[i][0]);
+        assert_string_equal(to.id, steps[i][1]);
+    }
+    assert_false(simba__owners_step(&told, &now, &from, &to));
+    now = (struct simba__owners){&alone, 1, 1};
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(simba__owners_step(&told, &now, &from, &to));
+        assert_string_equal(from.id, others[i][0]);
+        assert_string_equal(to.id, others[i][1]);
+    }
+    assert_false(simba__owners_step(&told, &now, &from, &to));
+}
+
 /* The owner's number, or that of who comes next; and who is next in the queue,
  * 0: nobody waits. Tokens are ten times the number. */
 static void numbered(const char *id, uint64_t turn, uint64_t waiter)
 {
-    simba_owner owner = simba_owner_none();
     uint64_t token = id[0] == '\0' ? 0 : 10 * turn;
-    struct simba__observe_event event = {
-        .type = SIMBA__OBSERVE_READ, .owner = &owner, .serial = turn};
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_READ,
+                                         .serial = turn};
 
     event.next_serial = waiter != 0 ? waiter : turn + (token != 0);
 
     happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
     assert_true(up.read);
-    assert_true(simba_owner_set_id(&owner, id));
-    owner.token = token;
     event.seq = o.seq;
     event.now_ms = o.now_ms + 5;
-    simba__observe_step(&o, &event, &up);
+    feed_owner(event, id, token);
 }
 
 /* A store may not know who was before, but whose turn it was to be next. */

@@ -3,15 +3,10 @@
 
 static void push(const char *id, uint64_t token, uint64_t ended)
 {
-    simba_owner owner = simba_owner_none();
-    struct simba__observe_event event = {.type = SIMBA__OBSERVE_PUSHED,
-                                         .now_ms = o.now_ms + 1,
-                                         .owner = &owner,
-                                         .ended = ended};
-
-    assert_true(simba_owner_set_id(&owner, id));
-    owner.token = token;
-    simba__observe_step(&o, &event, &up);
+    feed_owner((struct simba__observe_event){.type = SIMBA__OBSERVE_PUSHED,
+                                             .now_ms = o.now_ms + 1,
+                                             .ended = ended},
+               id, token);
 }
 
 TEST(test_observe__push_that_follows_is_told_without_a_read)

@@ -126,7 +126,7 @@ typedef struct simba_reply {
 /* clang-format off */
 #define SIMBA_REPLY_INIT                                                       \
     {(uint32_t)sizeof(simba_reply), false, false, false, 0, 0, 0, 0,           \
-     {"", false, false, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}},                       \
+     {"", false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},                         \
      0, 0, 0, 0, 0, 0, 0, 0, "", ""}
 /* clang-format on */
 
@@ -250,8 +250,10 @@ SIMBA_API void simba_request_done(simba_request *request,
 SIMBA_API void simba_request_add_waiter(simba_request *request,
                                         const simba_waiter *waiter);
 
-/** Add one to the owners that a read with `want_queue` answers, the oldest
- * first; copied. Not needed where there is one at most, which the reply tells.
+/** Add one to the owners that a read answers, or to those of the mutex that
+ * was last added to a list; the oldest first; copied. Not needed where there is
+ * one at most, which the reply or simba_request_add_mutex() tells. A read
+ * without `want_queue` may leave it out: who needs it asks again with it.
  * Threads: whoever has the request. */
 SIMBA_API void simba_request_add_owner(simba_request *request,
                                        const simba_owner *owner);

@@ -33,6 +33,7 @@ struct mutex {
 /* A new owner, as observers are told of it. */
 struct change {
     bool is_observed; /* by one of the handle that made it */
+    bool is_shared;   /* one of several: they look for themselves */
     simba_owner owner;
     uint64_t ended;
 };
@@ -91,6 +92,14 @@ static void free_space(struct space *space)
 
 /* --- waking others, with the space locked -------------------------------- */
 
+static void tell_observers(simba_loop *loop,
+                           const char *mutex,
+                           const struct change *change)
+{
+    simba_observed(loop, mutex, change->is_shared ? NULL : &change->owner,
+                   change->ended);
+}
+
 struct wake {
     simba_loop *loop;
     bool is_change; /* for observers; else a waiter is offered the mutex */
@@ -103,8 +112,7 @@ static void run_wake(void *argument)
     struct wake *wake = argument;
 
     if (wake->is_change) {
-        simba_observed(wake->loop, wake->mutex, &wake->change.owner,
-                       wake->change.ended);
+        tell_observers(wake->loop, wake->mutex, &wake->change);
     } else {
         simba_wake(wake->loop, wake->mutex);
     }
@@ -177,6 +185,18 @@ static struct mutex *find_mutex(struct space *space, const char *name)
     return mutex;
 }
 
+static void add_owners(simba_request *request,
+                       const struct simba__mutex_record *record,
+                       int64_t now_ms)
+{
+    const simba_owner *owner;
+    size_t i = 0;
+
+    while ((owner = simba__mutex_next_owner(record, now_ms, &i)) != NULL) {
+        simba_request_add_owner(request, owner);
+    }
+}
+
 static int serve(struct memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
@@ -185,28 +205,28 @@ static int serve(struct memory *m, simba_request *request)
                                          .connection = m->connection,
                                          .now_ms = simba_loop_now_ms()};
     struct mutex *mutex = find_mutex(m->space, request->mutex);
-    uint64_t owner = mutex == NULL ? 0 : mutex->record.owner.token;
+    struct simba__mutex_record before = {.last_token = 0};
     struct simba__waiter_walk walk = {.host = &host, .now_ms = given.now_ms};
-    const struct simba__tenure *tenure;
     simba_waiter waiter;
+
+    if (mutex != NULL) {
+        before = mutex->record;
+    }
 
     if (mutex == NULL ||
         !simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
         return SIMBA_ENOMEM;
     }
-    for (size_t i = 0;
-         request->want_queue &&
-         (tenure = simba__mutex_tenure(&mutex->record, i)) != NULL;
-         i++) {
-        if (simba__tenure_is_live(tenure, given.now_ms)) {
-            simba_request_add_owner(request, &tenure->owner);
-        }
+    if (request->kind == SIMBA_READ && request->reply.owned > 1) {
+        add_owners(request, &mutex->record, given.now_ms);
     }
     walk.record = &mutex->record;
     while (request->want_queue && simba__mutex_next_waiter(&walk, &waiter)) {
         simba_request_add_waiter(request, &waiter);
     }
-    if (mutex->record.owner.token != owner) {
+    if (simba__mutex_is_other(&before, &mutex->record)) {
+        m->change.is_shared =
+            before.owner.slots > 1 || mutex->record.owner.slots > 1;
         m->change.owner = request->reply.owner;
         m->change.ended = request->reply.ended;
         for (struct memory *h = m->space->handles; h != NULL; h = h->next) {
@@ -246,6 +266,9 @@ static int serve_list(struct memory *m, simba_request *request)
         }
         if (seen.owned > 0 || waiting > 0) {
             simba_request_add_mutex(request, link->key, &seen.owner, waiting);
+            if (seen.owned > 1) {
+                add_owners(request, record, now_ms);
+            }
         }
     }
     request->reply.store_ms = now_ms;
@@ -286,8 +309,7 @@ static void submit(simba_backend *self, simba_request *request)
     change = m->change;
     pthread_mutex_unlock(&m->space->lock);
     if (change.is_observed) { /* before whoever asked can change it again */
-        simba_observed(m->base.loop, request->mutex, &change.owner,
-                       change.ended);
+        tell_observers(m->base.loop, request->mutex, &change);
     }
     simba_request_done(request, rc, NULL);
 }

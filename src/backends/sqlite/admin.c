@@ -4,6 +4,20 @@
 #include <string.h>
 #include <unistd.h>
 
+void simba__sqlite_add_owners(const struct simba__sqlite *self,
+                              simba_request *request,
+                              uint32_t owned)
+{
+    const struct simba__sqlite_record *record = &self->record;
+    const simba_owner *owner;
+    size_t i = 0;
+
+    while (owned > 1 && (owner = simba__mutex_next_owner(
+                             &record->after, record->now_ms, &i)) != NULL) {
+        simba_request_add_owner(request, owner);
+    }
+}
+
 int simba__sqlite_list(struct simba__sqlite *self,
                        simba_request *request,
                        simba_error *error)
@@ -25,7 +39,7 @@ int simba__sqlite_list(struct simba__sqlite *self,
     rc = row == NULL ? error->code : SIMBA_OK;
     while (rc == SIMBA_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(row, 0);
-        simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
+        simba_request probe = SIMBA_REQUEST_INIT;
         struct simba__waiter_walk walk = {after, &host, self->record.now_ms, 0};
         int waiting = 0;
 
@@ -33,6 +47,8 @@ int simba__sqlite_list(struct simba__sqlite *self,
             continue;
         }
         memcpy(mutex, text, strlen(text) + 1);
+        probe.kind = SIMBA_READ;
+        probe.mutex = mutex;
         rc = simba__sqlite_record_load(self, &probe, false, error);
         if (rc != SIMBA_OK) {
             break;
@@ -44,6 +60,7 @@ int simba__sqlite_list(struct simba__sqlite *self,
         if (probe.reply.owner.id[0] != '\0' || waiting > 0) {
             simba_request_add_mutex(request, mutex, &probe.reply.owner,
                                     waiting);
+            simba__sqlite_add_owners(self, request, probe.reply.owned);
         }
     }
     sqlite3_reset(row);

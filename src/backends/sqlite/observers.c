@@ -270,12 +270,16 @@ void simba__sqlite_observers_notify(const struct simba__sqlite *self,
         close(fd);
         return;
     }
-    snprintf(line, sizeof line,
-             "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%" PRId64
-             "\t%" PRId64 "\t%s",
-             request->mutex, request->reply.ended, owner->token,
-             owner->acquired_at_ms, owner->ttl_at_ms, owner->transition_at_ms,
-             owner->id);
+    if (self->record.is_crowd || owner->slots > 1) {
+        snprintf(line, sizeof line, "\t%s", request->mutex); /* look */
+    } else {
+        snprintf(line, sizeof line,
+                 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%" PRId64
+                 "\t%" PRId64 "\t%s",
+                 request->mutex, request->reply.ended, owner->token,
+                 owner->acquired_at_ms, owner->ttl_at_ms,
+                 owner->transition_at_ms, owner->id);
+    }
     /* A directory stream of our own: no other thread reads it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
     while ((entry = readdir(directory)) != NULL) {

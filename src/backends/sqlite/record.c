@@ -120,6 +120,7 @@ static int load_slots(struct simba__sqlite *self,
         owner->is_broken = sqlite3_column_int(row, 11) != 0;
         read_text(row, 12, tenure->asked, sizeof tenure->asked);
         owner->is_asked = tenure->asked[0] != '\0';
+        owner->former = (uint64_t)sqlite3_column_int64(row, 13);
     }
     sqlite3_reset(row);
     return simba__sqlite_result(self, rc, error);
@@ -433,13 +434,13 @@ static void store_slots(struct writing *w, bool is_crowd)
         }
         w->is_changed = true;
         w->rc = simba__sqlite_execute(
-            self, SIMBA__SQLITE_STORE_SLOT, w->error, "tnatnnnnnttnnt",
+            self, SIMBA__SQLITE_STORE_SLOT, w->error, "tnatnnnnnttnntn",
             w->request->mutex, owner->token, is->attempt, owner->id,
             (int64_t)owner->slot, (int64_t)owner->slots, owner->acquired_at_ms,
             owner->ttl_at_ms, owner->transition_at_ms, peer->boot,
             peer->process,
             (int64_t)(is_ours ? self->settings.is_handover : peer->is_handover),
-            (int64_t)owner->is_broken, is->asked);
+            (int64_t)owner->is_broken, is->asked, owner->former);
     }
 }
 

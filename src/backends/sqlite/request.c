@@ -274,7 +274,7 @@ static int serve_change(struct simba__sqlite *self,
     if (is_broken) {
         simba__sqlite_log_break(self, request);
     }
-    if (record->after.owner.token != record->before.owner.token) {
+    if (simba__mutex_is_other(&record->before, &record->after)) {
         simba__sqlite_observers_notify(self, request);
     }
     return SIMBA_OK;
@@ -287,7 +287,6 @@ static int serve_read(struct simba__sqlite *self,
     struct simba__sqlite_record *record = &self->record;
     struct simba__mutex_host host = simba__sqlite_host(self);
     struct simba__waiter_walk walk = {.record = &record->after, .host = &host};
-    const struct simba__tenure *tenure;
     simba_waiter waiter;
     int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
                                  request->deadline_ms, error);
@@ -301,14 +300,7 @@ static int serve_read(struct simba__sqlite *self,
     if (rc == SIMBA_OK) {
         simba__mutex_read(&record->after, record->now_ms, &request->reply);
         walk.now_ms = record->now_ms;
-        for (size_t i = 0;
-             request->want_queue &&
-             (tenure = simba__mutex_tenure(walk.record, i)) != NULL;
-             i++) {
-            if (simba__tenure_is_live(tenure, walk.now_ms)) {
-                simba_request_add_owner(request, &tenure->owner);
-            }
-        }
+        simba__sqlite_add_owners(self, request, request->reply.owned);
         while (simba__mutex_next_waiter(&walk, &waiter)) {
             simba_request_add_waiter(request, &waiter);
         }

@@ -588,6 +588,11 @@ int simba__sqlite_serve(void *self, simba_request *request, simba_error *error);
 /** What the model asks of the store, and says to it. */
 struct simba__mutex_host simba__sqlite_host(struct simba__sqlite *self);
 
+/** Tell all owners of the record at hand if they are several. */
+void simba__sqlite_add_owners(const struct simba__sqlite *self,
+                              simba_request *request,
+                              uint32_t owned);
+
 /** Carry out a list. */
 int simba__sqlite_list(struct simba__sqlite *self,
                        simba_request *request,

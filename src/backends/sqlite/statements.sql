@@ -57,12 +57,13 @@ CREATE TABLE IF NOT EXISTS simba_slot (
     handover INTEGER NOT NULL,
     broken INTEGER NOT NULL,
     asked TEXT NOT NULL,
+    former INTEGER NOT NULL,
     PRIMARY KEY (mutex, token)
 ) WITHOUT ROWID
 
 -- name: load_slots
 SELECT token, attempt, id, slot, slots, acquired_at, ttl_at, transition_at,
-       boot, process, handover, broken, asked
+       boot, process, handover, broken, asked, former
 FROM simba_slot
 WHERE mutex = ?1
 ORDER BY token
@@ -70,8 +71,8 @@ ORDER BY token
 -- name: store_slot
 INSERT OR REPLACE INTO simba_slot (mutex, token, attempt, id, slot, slots,
                                    acquired_at, ttl_at, transition_at, boot,
-                                   process, handover, broken, asked)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                                   process, handover, broken, asked, former)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 
 -- name: drop_slot
 DELETE FROM simba_slot WHERE mutex = ?1 AND token = ?2
