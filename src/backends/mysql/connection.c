@@ -338,7 +338,7 @@ static void finish(struct simba__my_session *session)
     free_query(session);
     if (session->failure != 0) {
         simba__my_classify(session, &answer);
-    } else if (session->statement == SIMBA__SQL_APPLY) {
+    } else if (simba__sql_is_apply(session->statement)) {
         answer.rows.count = session->found > 0;
     } else if (result != NULL) {
         answer.rows =
@@ -365,7 +365,7 @@ static int after_failure(struct simba__my_session *session)
 {
     unsigned number = mysql_errno(&session->mysql);
     bool is_change =
-        !session->base.is_notify && session->statement == SIMBA__SQL_APPLY;
+        !session->base.is_notify && simba__sql_is_apply(session->statement);
 
     /* Who knows what a COMMIT that failed has done? Unless it was a conflict
      * between the nodes of a cluster. */

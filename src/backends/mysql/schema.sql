@@ -44,14 +44,12 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     former bigint NOT NULL, -- token of the tenure before
     account int unsigned NOT NULL, -- whose tenure it is; others cannot notify
     asked varchar(128) NOT NULL DEFAULT ''
-        /*M! INVISIBLE */ /*!80023 INVISIBLE */, -- to hand over; unused yet
+        /*M! INVISIBLE */ /*!80023 INVISIBLE */, -- or simba_slot says more
     KEY simba_tenure_called (called_process)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
--- The queue. bell is 0 for those who cannot be woken, and therefore ask. slots
--- and rank are for owners that share a mutex and for priorities; nothing uses
--- them yet.
--- They are invisible because clients that name no columns in their INSERT would
+-- The queue. bell is 0 for those who cannot be woken, and therefore ask. rank is
+-- for priorities; nothing uses it yet. Some are invisible because clients that name no columns in their INSERT would
 -- fail otherwise (error 1136).
 /*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_line (
@@ -67,6 +65,26 @@ CREATE TABLE IF NOT EXISTS simba_line (
     PRIMARY KEY (mutex, attempt),
     KEY simba_line_place (mutex, place),
     KEY simba_line_process (process)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+-- The tenures of a mutex that several may own, who is asked to hand over (asked),
+-- and with the token 0 the slots of whom it is offered to. slots is -1 for any
+-- number.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+CREATE TABLE IF NOT EXISTS simba_slot (
+    mutex varchar(66) NOT NULL,
+    attempt varchar(32) CHARACTER SET ascii NOT NULL,
+    id varchar(128) NOT NULL,
+    token bigint NOT NULL,
+    slot int NOT NULL,
+    slots int NOT NULL,
+    broken tinyint NOT NULL,
+    acquired_at bigint NOT NULL,
+    ttl_at bigint NOT NULL,
+    transition_at bigint NOT NULL,
+    process varchar(32) CHARACTER SET ascii NOT NULL,
+    asked varchar(128) NOT NULL,
+    PRIMARY KEY (mutex, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Attempts that were undone.

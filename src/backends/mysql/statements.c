@@ -32,6 +32,10 @@ static void write_text(const struct simba__my_session *session,
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
+    static const struct simba__sql_edit slots[] = {SIMBA__SQL_WITH_SLOTS,
+                                                   {NULL, NULL}};
+    static const struct simba__sql_edit without[] = {
+        SIMBA__SQL_WITHOUT_SLOTS, {", l.slots", ""}, {NULL, NULL}};
     static const struct simba__sql_edit another[] = {
         {"if(m.quiet = m.version, m.account, t.account)", "t.account"},
         {"m.quiet, m.attempt, m.former", "-1, '', 0"},
@@ -51,7 +55,7 @@ static void write_text(const struct simba__my_session *session,
         {NULL, NULL}};
     const struct simba__sql *self = session->base.self;
     const struct simba__sql_change *change = &session->base.request->change;
-    bool is_apply = statement == SIMBA__SQL_APPLY;
+    bool is_apply = simba__sql_is_apply(statement);
     /* A session that serves us keeps the notify session from getting the
      * lock it waits for. */
     bool is_locked = statement == SIMBA__SQL_HEARTBEAT &&
@@ -63,6 +67,7 @@ static void write_text(const struct simba__my_session *session,
         is_apply && change->come_count > 0 ? SIMBA__MY_APPLY_COME : "",
         is_apply && change->come_count > 1 ? SIMBA__MY_APPLY_COME_TOO : "",
         is_apply && change->tomb_until_ms > 0 ? SIMBA__MY_APPLY_UNDONE : "",
+        statement == SIMBA__SQL_APPLY_SLOTS ? SIMBA__MY_APPLY_SLOTS : "",
         is_apply ? SIMBA__MY_APPLY_END : ""};
     char *end = room;
 
@@ -72,6 +77,12 @@ static void write_text(const struct simba__my_session *session,
     }
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, TEXT_MOST, whole);
+    }
+    if (statement == SIMBA__SQL_LIST_SLOTS) {
+        simba__sql_edit(room, TEXT_MOST, slots);
+    }
+    if (self->has_no_slots) {
+        simba__sql_edit(room, TEXT_MOST, without);
     }
     if (self->has_no_quiet) {
         simba__sql_edit(room, TEXT_MOST, another);
@@ -165,7 +176,7 @@ char *simba__my_render(struct simba__my_session *session,
         session->batch++;
     }
     /* S10: the commit first, then the wake-ups of those it made offers to. */
-    for (size_t i = 0; statement == SIMBA__SQL_APPLY && i < change->wake_count;
+    for (size_t i = 0; simba__sql_is_apply(statement) && i < change->wake_count;
          i++) {
         const struct simba__sql_peer *peer =
             &request->record.peers[change->wakes[i]];

@@ -151,16 +151,30 @@ SELECT NULL, NULL, NULL, cast(unix_timestamp(now(6)) * 1000000 AS unsigned),
     if(m.quiet = m.version, m.account, t.account)
         <> crc32(substring_index(user(), '@', 1)),
     m.quiet, m.attempt, m.former,
-    if(m.quiet = m.version, m.account, t.account), 1 AS has_tokens
+    if(m.quiet = m.version, m.account, t.account), 1 AS has_tokens,
+    w.slots, i.slots, t.asked
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
 LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
 LEFT JOIN (
-    SELECT l.* FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
+    SELECT l.attempt, l.id, l.process, l.bell, l.place, l.lapses_at
+        , l.slots
+    FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
 ) w ON true
 WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1
 ORDER BY w.place
+
+-- name: load_slots
+-- What simba_slot says of the mutex, if it is as it was when it was loaded; one
+-- row at least.
+-- $1 mutex, $2 version
+SELECT s.attempt, s.id, s.token, s.slot, s.slots, s.broken, s.acquired_at,
+    s.ttl_at, s.transition_at, s.process, s.asked
+FROM simba_mutex m
+LEFT JOIN simba_slot s ON s.mutex = $1
+WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1 AND m.version = $2
+ORDER BY s.token
 
 -- name: apply
 -- Write what was decided, if the mutex is still as it was when it was loaded.
@@ -209,6 +223,28 @@ WHERE mutex = $1 AND until_at < $38 AND @simba > 0;
 INSERT INTO simba_tombstone (mutex, attempt, until_at)
 SELECT $1, $21, $22 FROM dual WHERE @simba > 0
 ON DUPLICATE KEY UPDATE until_at = $22;
+
+-- name: apply_slots
+-- What simba_slot shall say of it.
+UPDATE simba_tenure SET asked = $58 WHERE mutex = $1 AND @simba > 0;
+UPDATE simba_line SET slots = if(attempt = $24, $56, $57)
+WHERE mutex = $1 AND attempt IN ($24, $30) AND @simba > 0;
+DELETE FROM simba_slot
+WHERE mutex = $1 AND NOT find_in_set(attempt, $43) AND @simba > 0;
+INSERT INTO simba_slot
+    (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
+     transition_at, process, asked)
+SELECT $1, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54 FROM dual
+WHERE $44 <> '' AND @simba > 0
+ON DUPLICATE KEY UPDATE slots = $48, broken = $49, ttl_at = $51,
+    transition_at = $52, process = if($53 = '', process, $53), asked = $54,
+    id = $45, token = $46, slot = $47, acquired_at = $50;
+INSERT INTO simba_slot
+    (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
+     transition_at, process, asked)
+SELECT $1, $14, $15, 0, 0, $55, 0, 0, 0, $20, $16, '' FROM dual
+WHERE $55 <> 0 AND @simba > 0
+ON DUPLICATE KEY UPDATE slots = $55, token = 0;
 
 -- name: apply_end
 -- What comes after it, if anything, notifies others.
@@ -334,11 +370,23 @@ SELECT if(EXISTS (
 
 -- name: list
 -- The mutexes that have an owner or waiters.
-SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
-    if(t.version = m.version, t.token, m.fencing_token),
-    if(t.version = m.version, t.broken, 0),
+-- What is in a comment is for `list_slots`: of several owners the oldest.
+SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id),
+    coalesce(/*slots s.acquired_at, slots*/ m.acquired_at),
+    coalesce(/*slots s.ttl_at, slots*/ m.ttl_at),
+    coalesce(/*slots s.transition_at, slots*/ m.transition_at),
+    coalesce(/*slots s.token, slots*/
+        if(t.version = m.version, t.token, m.fencing_token)),
+    coalesce(/*slots s.broken, slots*/ if(t.version = m.version, t.broken, 0)),
     cast(unix_timestamp(now(3)) * 1000 AS unsigned), coalesce(w.waiting, 0)
 FROM simba_mutex m
+/*slots LEFT JOIN simba_slot s ON m.owner_id = 'slots@'
+    AND s.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
+    AND s.token = (
+        SELECT min(o.token) FROM simba_slot o
+        WHERE o.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
+            AND o.token <> 0 AND o.transition_at
+                >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)) slots*/
 LEFT JOIN simba_tenure t
     ON t.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
 LEFT JOIN (

@@ -62,6 +62,10 @@ static const char *text_of(const struct simba__pg *pg,
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
+    static const struct simba__sql_edit slots[] = {SIMBA__SQL_WITH_SLOTS,
+                                                   {NULL, NULL}};
+    static const struct simba__sql_edit without[] = {SIMBA__SQL_WITHOUT_SLOTS,
+                                                     {NULL, NULL}};
     static const struct simba__sql_edit another[] = {
         {"m.quiet, m.attempt, m.former", "-1, '', 0"},
         {", quiet = $41::bigint, attempt = $11, former = $39::bigint", ""},
@@ -77,6 +81,13 @@ static const char *text_of(const struct simba__pg *pg,
     snprintf(room, TEXT_MOST, "%s", texts[statement]);
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, TEXT_MOST, whole);
+    }
+    if (statement == SIMBA__SQL_APPLY_SLOTS ||
+        statement == SIMBA__SQL_LIST_SLOTS) {
+        simba__sql_edit(room, TEXT_MOST, slots);
+    }
+    if (pg->sql.has_no_slots) {
+        simba__sql_edit(room, TEXT_MOST, without);
     }
     if (pg->sql.has_no_quiet) {
         simba__sql_edit(room, TEXT_MOST, another);
@@ -149,8 +160,10 @@ static bool send_batch(struct simba__pg_session *session,
                              params->values);
     }
     if (session->is_old != pg->sql.has_no_token ||
+        session->is_plain != pg->sql.has_no_slots ||
         session->is_another != pg->sql.has_no_quiet) { /* other texts now */
         session->is_old = pg->sql.has_no_token;
+        session->is_plain = pg->sql.has_no_slots;
         session->is_another = pg->sql.has_no_quiet;
         session->prepared = 0;
         session

@@ -1,6 +1,7 @@
-/* Wake-ups on PostgreSQL: LISTEN on a channel of our own. The same session
- * keeps an advisory lock, which says that we live; whoever can get it knows
- * that we do not. */
+/* Wake-ups on PostgreSQL: LISTEN on a channel of our own, and on one for all,
+ * where owners are asked to hand over: which process owns what is not kept. The
+ * same session keeps an advisory lock, which says that we live; whoever can get
+ * it knows that we do not. */
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
@@ -26,7 +27,8 @@ void simba__pg_start_notify(struct simba__sql_session *base)
         simba__pg_add(session, SIMBA__PG_NOTIFY_LOCK, 1, values) &&
             (self->notify_name[0] == '\0' ||
              simba__pg_add(session, SIMBA__PG_NOTIFY_RENAME, 2, values)) &&
-            simba__pg_add(session, listen, 0, NULL));
+            simba__pg_add(session, listen, 0, NULL) &&
+            simba__pg_add(session, "LISTEN simba_asked", 0, NULL));
 }
 
 void simba__pg_notify_answered(struct simba__pg_session *session, bool is_good)

@@ -39,7 +39,8 @@ struct simba__pg_session {
     uint32_t prepared;   /* statements that the server knows, by bits */
     unsigned generation; /* grows when they are to be prepared anew */
     bool is_old;         /* they are for a simba_mutex without tokens, */
-    bool is_another;     /* or of another make */
+    bool is_another;     /* or of another make, */
+    bool is_plain;       /* or for a simba_line without slots */
 };
 
 /* errors.c */

@@ -41,13 +41,12 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_until bigint NOT NULL,
     tombs_until bigint NOT NULL,
     former bigint NOT NULL, -- token of the tenure before
-    asked varchar(128) COLLATE "C" NOT NULL DEFAULT '' -- to hand over; unused yet
+    asked varchar(128) COLLATE "C" NOT NULL DEFAULT '' -- or simba_slot says more
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS simba_tenure_called ON simba_tenure (called_process);
 
--- The queue. bell is 0 for those who cannot be woken, and therefore ask. slots
--- and rank are for owners that share a mutex and for priorities; nothing uses
--- them yet.
+-- The queue. bell is 0 for those who cannot be woken, and therefore ask. rank is
+-- for priorities; nothing uses it yet.
 CREATE TABLE IF NOT EXISTS simba_line (
     mutex varchar(66) COLLATE "C" NOT NULL,
     attempt varchar(32) COLLATE "C" NOT NULL,
@@ -62,6 +61,25 @@ CREATE TABLE IF NOT EXISTS simba_line (
 );
 CREATE INDEX IF NOT EXISTS simba_line_process ON simba_line (process);
 CREATE INDEX IF NOT EXISTS simba_line_place ON simba_line (mutex, place);
+
+-- The tenures of a mutex that several may own, who is asked to hand over (asked),
+-- and with the token 0 the slots of whom it is offered to. slots is -1 for any
+-- number.
+CREATE TABLE IF NOT EXISTS simba_slot (
+    mutex varchar(66) COLLATE "C" NOT NULL,
+    attempt varchar(32) COLLATE "C" NOT NULL,
+    id varchar(128) COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    slot int NOT NULL,
+    slots int NOT NULL,
+    broken smallint NOT NULL,
+    acquired_at bigint NOT NULL,
+    ttl_at bigint NOT NULL,
+    transition_at bigint NOT NULL,
+    process varchar(32) COLLATE "C" NOT NULL,
+    asked varchar(128) COLLATE "C" NOT NULL,
+    PRIMARY KEY (mutex, attempt)
+) WITH (fillfactor = 50);
 
 -- Attempts that were undone.
 CREATE TABLE IF NOT EXISTS simba_tombstone (

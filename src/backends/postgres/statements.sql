@@ -167,7 +167,8 @@ SELECT NULL, NULL, NULL,
         ELSE 1 END,
     (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
     i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
-    m.quiet, m.attempt, m.former, 0, 1 AS has_tokens
+    m.quiet, m.attempt, m.former, 0, 1 AS has_tokens,
+    w.slots, i.slots, t.asked
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
@@ -177,6 +178,18 @@ LEFT JOIN LATERAL (
 ) w ON true
 WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
 ORDER BY w.place
+
+-- name: load_slots
+-- What simba_slot says of the mutex, if it is as it was when it was loaded; one
+-- row at least.
+-- $1 mutex, $2 version
+SELECT s.attempt, s.id, s.token, s.slot, s.slots, s.broken, s.acquired_at,
+    s.ttl_at, s.transition_at, s.process, s.asked
+FROM simba_mutex m
+LEFT JOIN simba_slot s ON s.mutex = $1
+WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
+    AND m.version = $2::bigint
+ORDER BY s.token
 
 -- name: apply
 -- Write what was decided, if the mutex is still as it was when it was loaded.
@@ -188,7 +201,13 @@ ORDER BY w.place
 -- 0; out of the queue: $23; into it, twice: $24 and $30 attempt or '', id,
 -- process, can be notified, position, lapses; $36, $37 processes to wake, or ''; $38 now;
 -- $39 token of the tenure before; $40 0, or token of a tenure that is not ours;
--- $41 the version if it is quiet then, or -1: simba_tenure tells
+-- $41 the version if it is quiet then, or -1: simba_tenure tells; $42 for other
+-- servers.
+-- What is in a comment is for `apply_slots`: $43 what stays in simba_slot;
+-- into it: $44 attempt or '', id, token, slot, slots, broken, acquired_at,
+-- ttl_at, transition_at, process or '': as it was, $54 asked; $55 slots of whom
+-- it is offered to, or 0; $56, $57 slots of who comes; $58 '': simba_slot says
+-- nothing.
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
@@ -209,6 +228,7 @@ WITH m AS (
         called_place = $18::bigint, called_lapses = $19::bigint,
         called_until = $20::bigint,
         tombs_until = greatest(tombs_until, $22::bigint)
+        /*slots , asked = $58 slots*/
     FROM m
     WHERE mutex = $1
 ), gone AS (
@@ -216,17 +236,19 @@ WITH m AS (
     WHERE mutex = $1 AND attempt = ANY (string_to_array($23, ','))
 ), come AS (
     INSERT INTO simba_line
-        (mutex, attempt, id, process, bell, place, lapses_at)
+        (mutex, attempt, id, process, bell, place, lapses_at
+            /*slots , slots slots*/)
     SELECT $1, v.* FROM m, (VALUES
         ($24::varchar, $25::varchar, $26::varchar, $27::smallint,
-         $28::bigint, $29::bigint),
+         $28::bigint, $29::bigint /*slots , $56::int slots*/),
         ($30::varchar, $31::varchar, $32::varchar, $33::smallint,
-         $34::bigint, $35::bigint)
-    ) v (attempt, id, process, bell, place, lapses_at)
-    WHERE v.attempt <> ''
+         $34::bigint, $35::bigint /*slots , $57::int slots*/)
+    ) v
+    WHERE v.column1 <> ''
     ON CONFLICT (mutex, attempt) DO UPDATE
     SET process = excluded.process, bell = excluded.bell,
         place = excluded.place, lapses_at = excluded.lapses_at
+        /*slots , slots = excluded.slots slots*/
 ), undone AS (
     INSERT INTO simba_tombstone (mutex, attempt, until_at)
     SELECT $1, $21, $22::bigint FROM m
@@ -235,7 +257,29 @@ WITH m AS (
 ), forgotten AS (
     DELETE FROM simba_tombstone USING m
     WHERE mutex = $1 AND until_at < $38::bigint AND attempt <> $21
-)
+) /*slots , ended AS (
+    DELETE FROM simba_slot USING m
+    WHERE mutex = $1 AND attempt <> ALL (string_to_array($43, ','))
+        AND coalesce($41::bigint, $42::bigint) IS NOT NULL
+), slot AS (
+    INSERT INTO simba_slot
+        (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
+         transition_at, process, asked)
+    SELECT $1, v.* FROM m, (VALUES
+        ($44::varchar, $45::varchar, $46::bigint, $47::int, $48::int,
+         $49::smallint, $50::bigint, $51::bigint, $52::bigint, $53::varchar,
+         $54::varchar),
+        (CASE $55::int WHEN 0 THEN '' ELSE $14 END, $15, 0, 0, $55::int, 0, 0, 0,
+         $20::bigint, $16, '')
+    ) v
+    WHERE v.column1 <> ''
+    ON CONFLICT (mutex, attempt) DO UPDATE
+    SET id = excluded.id, token = excluded.token, slot = excluded.slot,
+        slots = excluded.slots, broken = excluded.broken,
+        acquired_at = excluded.acquired_at, ttl_at = excluded.ttl_at,
+        transition_at = excluded.transition_at, asked = excluded.asked,
+        process = coalesce(nullif(excluded.process, ''), simba_slot.process)
+) slots*/
 SELECT (SELECT pg_notify('simba_' || $36, $1) WHERE $36 <> ''),
     (SELECT pg_notify('simba_' || $37, $1) WHERE $37 <> '')
 FROM m
@@ -328,11 +372,22 @@ WITH moment AS MATERIALIZED (
     WHERE lapses_at >= ms
     GROUP BY mutex
 )
-SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
-    CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
-    CASE WHEN t.version = m.version THEN t.broken ELSE 0 END, ms,
+-- What is in a comment is for `list_slots`: of several owners the oldest.
+SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id::text),
+    coalesce(/*slots s.acquired_at, slots*/ m.acquired_at),
+    coalesce(/*slots s.ttl_at, slots*/ m.ttl_at),
+    coalesce(/*slots s.transition_at, slots*/ m.transition_at),
+    coalesce(/*slots s.token, slots*/
+        CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END),
+    coalesce(/*slots s.broken, slots*/
+        CASE WHEN t.version = m.version THEN t.broken ELSE 0 END), ms,
     coalesce(line.waiting, 0)
-FROM moment, simba_mutex m
+FROM moment CROSS JOIN simba_mutex m
+/*slots LEFT JOIN simba_slot s ON s.mutex = m.mutex COLLATE "C"
+    AND m.owner_id = 'slots@' AND s.token = (
+        SELECT min(o.token) FROM simba_slot o
+        WHERE o.mutex = m.mutex COLLATE "C" AND o.token <> 0
+            AND o.transition_at >= ms) slots*/
 LEFT JOIN simba_tenure t ON t.mutex = m.mutex COLLATE "C"
 LEFT JOIN line ON line.mutex = m.mutex COLLATE "C"
 WHERE m.transition_at >= ms OR line.waiting > 0
@@ -414,12 +469,12 @@ WITH columns AS (
 ), tables AS (
     SELECT c.oid, c.relname FROM pg_class c
     WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
-                        'simba_tombstone', 'simba_broken')
+                        'simba_tombstone', 'simba_broken', 'simba_slot')
         AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
 ), there AS (
-    SELECT count(*) AS tables,
+    SELECT count(*) FILTER (WHERE relname <> 'simba_slot') AS tables,
         count(*) FILTER (WHERE relname = 'simba_mutex') AS mutexes,
-        count(*) < 5 AND has_schema_privilege(current_schema(), 'CREATE')
+        count(*) FILTER (WHERE relname <> 'simba_slot') < 5 AND has_schema_privilege(current_schema(), 'CREATE')
             IS NOT TRUE AS is_stuck,
         coalesce(bool_and(relname = 'simba_broken'
             OR has_table_privilege(oid, 'SELECT')

@@ -30,6 +30,18 @@ bool simba__sql_read_bare(struct simba__sql_request *request,
     return reply->owner.id[0] != '\0';
 }
 
+bool simba__sql_lists_crowd(const struct simba__sql_rows *rows)
+{
+    int i = 0;
+
+    while (i < rows->count &&
+           strcmp(simba__sql_text(rows, i, SIMBA__SQL_MUTEX_OWNER),
+                  SIMBA__CROWD_ID) != 0) {
+        i++;
+    }
+    return i < rows->count;
+}
+
 void simba__sql_add_list(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows)
 {
@@ -104,9 +116,9 @@ char *simba__sql_schema_text(const char *statements,
                              const char *rest,
                              simba_error *error)
 {
-    static const char *const tables[] = {"simba_mutex", "simba_tenure",
-                                         "simba_line", "simba_tombstone",
-                                         "simba_broken"};
+    static const char *const tables[] = {"simba_mutex",  "simba_tenure",
+                                         "simba_line",   "simba_tombstone",
+                                         "simba_broken", "simba_slot"};
     struct simba__text text = {0};
     const char *user = "";
     int length = rest == NULL ? 0 : user_of(rest, &user);

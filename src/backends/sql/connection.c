@@ -159,7 +159,9 @@ bool simba__sql_is_too_much(const struct simba__sql_session *session,
     const struct simba__sql_request *request = session->request;
     bool is_long =
         request != NULL && (request->statement == SIMBA__SQL_LOAD_ALL ||
+                            request->statement == SIMBA__SQL_LOAD_SLOTS ||
                             request->statement == SIMBA__SQL_LIST ||
+                            request->statement == SIMBA__SQL_LIST_SLOTS ||
                             request->statement == SIMBA__SQL_LIST_BARE);
 
     return received > (is_long ? LIST_MOST : ANSWER_MOST);

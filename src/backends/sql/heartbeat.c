@@ -210,6 +210,7 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
     struct simba__sql *self = request->self;
     struct simba__sql_subscription *at = NULL;
     bool is_poll = request->statement == SIMBA__SQL_POLL;
+    simba_owner owner;
 
     for (int i = 0; i < rows->count && !is_poll; i++) {
         int64_t left_ms = simba__subtract_saturating(
@@ -223,11 +224,15 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
             at->seen_waiting =
                 simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
             at->is_foreign = simba__sql_number(rows, i, IS_FOREIGN) != 0;
-            at->owner = simba__sql_read_owner(rows, i);
+            owner = simba__sql_read_owner(rows, i);
+            at->is_crowd = strcmp(owner.id, SIMBA__CROWD_ID) == 0;
+            if (!at->is_crowd) { /* who of several was told, is told on */
+                at->owner = owner;
+            }
             /* Who cannot notify us may be none of ours. */
             if (!at->is_foreign) {
                 simba__sql_sight(
-                    &at->sighting, &at->owner,
+                    &at->sighting, &owner,
                     simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW));
             }
             simba__sql_held_until(at, left_ms < 0 ? 0 : left_ms);
@@ -243,13 +248,15 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
             settle(self, at);
         }
     }
-    /* Who is woken may ask, and so change what we have gone through. */
+    /* Who is woken may ask, and so change what we have gone through. Whether
+     * one of several owners is dead is seen by asking only. */
     for (int i = 0; i < rows->count; i++) {
         const char *mutex = rows->cell(rows, i, SIMBA__SQL_MUTEX);
 
         at = simba__sql_subscription_find(self, mutex);
         if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0 ||
-            (at != NULL && simba__sql_is_over(&at->sighting))) {
+            (at != NULL &&
+             (at->is_crowd || simba__sql_is_over(&at->sighting)))) {
             simba__sql_wake(self, mutex);
         }
     }

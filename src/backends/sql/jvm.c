@@ -106,9 +106,14 @@ static void leave_room(struct simba__sql_request *request)
     struct simba__mutex_record *mutex = &request->record.mutex;
     int64_t now_ms = request->record.now_us / 1000;
     int64_t lead_ms = 0, end_ms;
+    bool is_held = simba__mutex_is_held(mutex, now_ms);
+    bool is_joining =
+        simba__sql_is_crowd(mutex) &&
+        simba__mutex_find_tenure(mutex, request->asked->attempt) == NULL;
 
     if (request->asked->kind == SIMBA_RELEASE) {
-        if (!simba__attempt_equal(mutex->attempt, request->asked->attempt) ||
+        if (mutex->other_count > 0 ||
+            !simba__attempt_equal(mutex->attempt, request->asked->attempt) ||
             is_no_attempt(mutex->attempt)) {
             return;
         }
@@ -116,8 +121,12 @@ static void leave_room(struct simba__sql_request *request)
         lead_ms = lead_ms > LEAD_MOST_MS ? LEAD_MOST_MS : lead_ms;
         lead_ms = lead_ms < 0 ? 0 : lead_ms;
     } else if (request->asked->kind != SIMBA_ACQUIRE ||
-               simba__mutex_is_held(mutex, now_ms)) {
+               (is_held && !is_joining)) {
         return;
+    } else if (is_held) {
+        /* Nobody joins those who own it: one of them would be there at any
+         * time. */
+        lead_ms = (int64_t)request->record.jvm.position / 2;
     }
     end_ms = window_end_ms(&request->record, lead_ms);
     if (end_ms != 0 && !mutex->is_offered) {
@@ -151,7 +160,8 @@ void simba__sql_jvm_look(struct simba__sql_request *request)
     record->is_jvm_seen =
         record->jvm.lapses_ms >= now_ms && has_step(&record->jvm);
     if (mutex->is_offered && simba__sql_is_jvm(&mutex->offered) &&
-        (has_gone(was) || simba__mutex_is_held(mutex, now_ms))) {
+        (has_gone(was) || (simba__mutex_is_held(mutex, now_ms) &&
+                           !simba__sql_is_crowd(mutex)))) {
         mutex->is_offered = false; /* it has come */
     } else if (record->is_jvm_seen && !has_gone(was)) {
         leave_room(request);
@@ -161,12 +171,15 @@ void simba__sql_jvm_look(struct simba__sql_request *request)
 void simba__sql_jvm_align(struct simba__sql_request *request)
 {
     const struct simba__sql_record *record = &request->record;
-    simba_owner *owner = &request->record.mutex.owner;
     const simba_request *asked = request->asked;
+    struct simba__tenure *mine =
+        simba__mutex_find_tenure(&record->mutex, asked->attempt);
     int64_t step_ms = (int64_t)record->jvm.position;
+    simba_owner *owner;
 
-    if (record->is_jvm_seen && asked->reply.mine &&
+    if (record->is_jvm_seen && asked->reply.mine && mine != NULL &&
         (asked->kind == SIMBA_ACQUIRE || asked->kind == SIMBA_RENEW)) {
+        owner = &mine->owner;
         owner->transition_at_ms +=
             (step_ms - owner->transition_at_ms % step_ms) % step_ms;
         owner->ttl_at_ms = owner->transition_at_ms - asked->transition_ms;

@@ -24,20 +24,16 @@
 #include "core/lease.h"
 #include "core/saturate.h"
 
-#include <assert.h>
-
 /* Far more renewals than there can be between two looks. */
 enum { COUNTED_MOST = 64 };
 
-int64_t simba__sql_counted_ttl_at(const struct simba__sql_record *record,
-                                  const simba_request *asked)
+int64_t simba__sql_counted_ttl_at(const simba_owner *was,
+                                  const simba_owner *owner)
 {
-    const simba_owner *was = &record->was.owner, *owner = &record->mutex.owner;
     int64_t count = simba__subtract_saturating(
         simba__subtract_saturating(was->transition_at_ms, was->ttl_at_ms),
-        asked->transition_ms);
+        owner->transition_at_ms - owner->ttl_at_ms);
 
-    assert(owner->token == was->token);
     if (count < 0 || count >= COUNTED_MOST) {
         count = 0; /* its transition was another */
     }

@@ -10,6 +10,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/notify.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/request.c
+  ${simba_sql_dir}/slots.c
   ${simba_sql_dir}/sql.c
   ${simba_sql_dir}/waiters.c
 )

@@ -18,9 +18,9 @@ enum { LOADED_FIRST = 32 };
 
 /* --- cells --------------------------------------------------------------- */
 
-static const char *text_of(const struct simba__sql_rows *rows,
-                           int row,
-                           int column)
+const char *simba__sql_text(const struct simba__sql_rows *rows,
+                            int row,
+                            int column)
 {
     const char *text = rows->cell(rows, row, column);
 
@@ -31,7 +31,7 @@ int64_t simba__sql_number(const struct simba__sql_rows *rows,
                           int row,
                           int column)
 {
-    return (int64_t)strtoll(text_of(rows, row, column), NULL, 10);
+    return (int64_t)strtoll(simba__sql_text(rows, row, column), NULL, 10);
 }
 
 /* Of the first row. */
@@ -47,7 +47,7 @@ static uint64_t token_of(const struct simba__sql_rows *rows, int column)
 
 simba_owner simba__sql_read_owner(const struct simba__sql_rows *rows, int row)
 {
-    const char *id = text_of(rows, row, SIMBA__SQL_MUTEX_OWNER);
+    const char *id = simba__sql_text(rows, row, SIMBA__SQL_MUTEX_OWNER);
     simba_owner owner = simba_owner_none();
 
     owner.transition_at_ms =
@@ -68,8 +68,7 @@ simba_owner simba__sql_read_owner(const struct simba__sql_rows *rows, int row)
     return owner;
 }
 
-/* A text that does not fit was not written by us; cut, it equals nothing. */
-static void copy(char *to, size_t room, const char *text)
+void simba__sql_copy(char *to, size_t room, const char *text)
 {
     size_t length = strlen(text);
 
@@ -80,7 +79,7 @@ static void copy(char *to, size_t room, const char *text)
     to[length] = '\0';
 }
 
-static simba_attempt read_attempt(const char *text)
+simba_attempt simba__sql_read_attempt(const char *text)
 {
     simba_attempt attempt = {0, 0};
     char half[17] = "";
@@ -125,14 +124,23 @@ static struct simba__waiter read_waiter(struct simba__sql_record *record,
     int live =
         first == SIMBA__SQL_OFFERED ? SIMBA__SQL_OFFERED_LIVE : first + 6;
     struct simba__waiter waiter = {
-        .attempt = read_attempt(text_of(rows, row, first)),
+        .attempt = simba__sql_read_attempt(simba__sql_text(rows, row, first)),
         .position = (uint64_t)simba__sql_number(rows, row, first + 4),
         .connection = record->peer_count++,
         .lapses_ms = simba__sql_number(rows, row, first + 5)};
 
+    if (first != SIMBA__SQL_OFFERED) { /* of that one simba_slot tells */
+        waiter.slots = (uint32_t)simba__sql_number(
+            rows, row,
+            first == SIMBA__SQL_SELF ? SIMBA__SQL_SELF_SLOTS
+                                     : SIMBA__SQL_WAITER_SLOTS);
+    }
+
     assert(record->peer_count <= record->peer_room);
-    copy(waiter.id, sizeof waiter.id, text_of(rows, row, first + 1));
-    copy(peer->process, sizeof peer->process, text_of(rows, row, first + 2));
+    simba__sql_copy(waiter.id, sizeof waiter.id,
+                    simba__sql_text(rows, row, first + 1));
+    simba__sql_copy(peer->process, sizeof peer->process,
+                    simba__sql_text(rows, row, first + 2));
     peer->can_notify = simba__sql_number(rows, row, first + 3) != 0;
     peer->notify_id = (uint64_t)simba__sql_number(rows, row, live);
     peer->is_live = peer->notify_id != 0;
@@ -163,8 +171,8 @@ static void load_queue(struct simba__sql_record *record,
         }
     }
     if (rows->cell(rows, 0, SIMBA__SQL_SELF) != NULL &&
-        simba__mutex_find_waiter(
-            was, read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
+        simba__mutex_find_waiter(was, simba__sql_read_attempt(simba__sql_text(
+                                          rows, 0, SIMBA__SQL_SELF))) == NULL) {
         was->queue[was->queue_count++] =
             read_waiter(record, rows, 0, SIMBA__SQL_SELF);
     }
@@ -196,7 +204,8 @@ static void load_owner(struct simba__sql_record *record,
     } else if (record->version != 0) { /* somebody had it ever */
         was->tenure_token = was->former_token = SIMBA__SQL_ANOTHER;
     }
-    copy(owner->id, sizeof owner->id, text_of(rows, 0, SIMBA__SQL_OWNER_ID));
+    simba__sql_copy(owner->id, sizeof owner->id,
+                    simba__sql_text(rows, 0, SIMBA__SQL_OWNER_ID));
     if (owner->id[0] == '\0') {
         return;
     }
@@ -205,12 +214,25 @@ static void load_owner(struct simba__sql_record *record,
     owner->transition_at_ms = record->transition_at_ms;
     owner->token = record->token;
     if (record->is_quiet) {
-        was->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_QUIET_ATTEMPT));
+        was->attempt = simba__sql_read_attempt(
+            simba__sql_text(rows, 0, SIMBA__SQL_QUIET_ATTEMPT));
     } else if (is_ours) {
         owner->token = was->tenure_token;
-        was->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
+        was->attempt = simba__sql_read_attempt(
+            simba__sql_text(rows, 0, SIMBA__SQL_ATTEMPT));
         owner->is_broken = number_of(rows, SIMBA__SQL_BROKEN) != 0;
+        record->is_crowd = strcmp(owner->id, SIMBA__CROWD_ID) == 0;
     }
+}
+
+/* Is there more to be read, in simba_slot? */
+static void load_more(struct simba__sql_record *record,
+                      const struct simba__sql_rows *rows)
+{
+    record->row = record->was.owner;
+    record->has_slots = record->is_crowd ||
+                        (!record->is_quiet &&
+                         simba__sql_text(rows, 0, SIMBA__SQL_MORE)[0] != '\0');
 }
 
 enum simba__sql_loaded simba__sql_record_load(
@@ -257,8 +279,8 @@ enum simba__sql_loaded simba__sql_record_load(
     record->is_quiet = number_of(rows, SIMBA__SQL_QUIET) == record->version;
     record->is_waiting =
         !record->is_quiet && number_of(rows, SIMBA__SQL_WAITING) != 0;
-    was->is_offered =
-        !record->is_quiet && text_of(rows, 0, SIMBA__SQL_OFFERED)[0] != '\0';
+    was->is_offered = !record->is_quiet &&
+                      simba__sql_text(rows, 0, SIMBA__SQL_OFFERED)[0] != '\0';
     memset(&record->peers[0], 0, sizeof record->peers[0]);
     record->peer_count = 1;
     if (was->is_offered) {
@@ -270,6 +292,7 @@ enum simba__sql_loaded simba__sql_record_load(
     load_queue(record, rows);
     record->tombs_until_ms = number_of(rows, SIMBA__SQL_TOMBS_UNTIL);
     load_owner(record, rows);
+    load_more(record, rows);
     /* Does nobody notify us when its owner is done? Other implementations do
      * not, and have no attempt. */
     record->is_foreign = record->transition_at_ms >= record->now_us / 1000 &&
@@ -306,28 +329,18 @@ enum simba__sql_loaded simba__sql_record_load(
             (struct simba__tombstone){asked->attempt, tomb_until_ms};
     }
     /* An offer goes to the first who is alive, and the second is told; one of
-     * them may be the one who asks, from further behind. */
+     * them may be the one who asks, from further behind. A named successor may
+     * be anywhere. */
     for (size_t i = 0; i < was->queue_count; i++) {
         live += was->queue[i].lapses_ms >= record->now_us / 1000 &&
                 record->peers[was->queue[i].connection].is_live;
     }
-    return rows->count < LOADED_FIRST || live >= 3 ? SIMBA__SQL_LOADED
-                                                   : SIMBA__SQL_IN_PART;
+    return rows->count < LOADED_FIRST || (live >= 3 && asked->to == NULL)
+               ? SIMBA__SQL_LOADED
+               : SIMBA__SQL_IN_PART;
 }
 
 /* --- what has changed ---------------------------------------------------- */
-
-static bool is_same_tenure(const struct simba__mutex_record *a,
-                           const struct simba__mutex_record *b)
-{
-    return strcmp(a->owner.id, b->owner.id) == 0 &&
-           a->owner.acquired_at_ms == b->owner.acquired_at_ms &&
-           a->owner.ttl_at_ms == b->owner.ttl_at_ms &&
-           a->owner.transition_at_ms == b->owner.transition_at_ms &&
-           a->owner.token == b->owner.token &&
-           a->owner.is_broken == b->owner.is_broken &&
-           simba__attempt_equal(a->attempt, b->attempt);
-}
 
 /* Of a waiter that merely asks again the row is left alone, as long as over
  * half of its waiter lease is left. */
@@ -339,7 +352,7 @@ static bool is_fresh(const struct simba__sql_record *record,
     const struct simba__sql_peer *after = &record->peers[is->connection];
     int64_t now_ms = record->now_us / 1000;
 
-    return was->position == is->position &&
+    return was->position == is->position && was->slots == is->slots &&
            was->lapses_ms - now_ms > (is->lapses_ms - now_ms) / 2 &&
            before->can_notify == after->can_notify &&
            strcmp(before->process, after->process) == 0;
@@ -375,6 +388,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
     const struct simba__mutex_record *mutex = &record->mutex;
     int64_t now_ms = record->now_us / 1000;
     bool is_waiting = is_waited_for(record);
+    bool is_other_tenure = simba__sql_change_tenures(change, record, asked);
 
     change->come_count = change->gone_count = 0;
     change->version = (record->version + 1) % SIMBA__SQL_VERSIONS;
@@ -389,6 +403,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
 
         if (before == NULL || !is_fresh(record, before, is)) {
             change->come[change->come_count++] = is;
+            change->has_slots |= is->slots > 1;
         }
     }
     if (record->is_jvm_noted && change->come_count < 2) {
@@ -413,46 +428,41 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                        change->tomb_until_ms == 0 &&
                        record->tombs_until_ms < now_ms &&
                        mutex->tenure_token != SIMBA__SQL_ANOTHER &&
-                       mutex->former_token != SIMBA__SQL_ANOTHER;
-    change->ttl_at_ms = mutex->owner.ttl_at_ms;
-    if (asked->reply.mine && asked->kind != SIMBA_BREAK &&
-        mutex->owner.token == was->owner.token) {
-        change->ttl_at_ms = simba__sql_counted_ttl_at(record, asked);
-    }
-    change->is_any = !is_same_tenure(was, mutex) ||
-                     change->ttl_at_ms != was->owner.ttl_at_ms ||
-                     !simba__mutex_is_same_offer(was, mutex) ||
-                     change->come_count > 0 || change->gone_count > 0 ||
-                     change->tomb_until_ms != 0 ||
-                     is_waiting != record->is_waiting;
+                       mutex->former_token != SIMBA__SQL_ANOTHER &&
+                       !simba__sql_needs_slots(mutex);
+    change->is_any =
+        is_other_tenure || !simba__mutex_is_same_offer(was, mutex) ||
+        change->come_count > 0 || change->gone_count > 0 ||
+        change->tomb_until_ms != 0 || is_waiting != record->is_waiting;
     return true;
 }
 
 /* --- parameters ---------------------------------------------------------- */
 
-static void add_text(struct simba__sql_params *params, const char *text)
+void simba__sql_add_text(struct simba__sql_params *params, const char *text)
 {
     assert(params->count < SIMBA__SQL_PARAMS);
     params->is_number[params->count] = false;
     params->values[params->count++] = text;
 }
 
-static void add_number(struct simba__sql_params *params, int64_t number)
+void simba__sql_add_number(struct simba__sql_params *params, int64_t number)
 {
     char *text = params->texts[params->count];
 
     snprintf(text, sizeof params->texts[0], "%" PRId64, number);
     params->numbers[params->count] = number;
-    add_text(params, text);
+    simba__sql_add_text(params, text);
     params->is_number[params->count - 1] = true;
 }
 
-static void add_attempt(struct simba__sql_params *params, simba_attempt attempt)
+void simba__sql_add_attempt(struct simba__sql_params *params,
+                            simba_attempt attempt)
 {
     char *text = params->texts[params->count];
 
     simba__sql_write_attempt(attempt, text);
-    add_text(params, text);
+    simba__sql_add_text(params, text);
 }
 
 static void add_waiter(struct simba__sql_params *params,
@@ -464,23 +474,28 @@ static void add_waiter(struct simba__sql_params *params,
 
     waiter = waiter == NULL ? &nobody : waiter;
     peer = &record->peers[waiter->connection];
-    add_attempt(params, waiter->attempt);
-    add_text(params, waiter->id);
-    add_text(params, peer->process);
-    add_number(params, peer->can_notify);
-    add_number(params, (int64_t)waiter->position);
-    add_number(params, waiter->lapses_ms);
+    simba__sql_add_attempt(params, waiter->attempt);
+    simba__sql_add_text(params, waiter->id);
+    simba__sql_add_text(params, peer->process);
+    simba__sql_add_number(params, peer->can_notify);
+    simba__sql_add_number(params, (int64_t)waiter->position);
+    simba__sql_add_number(params, waiter->lapses_ms);
 }
 
 /* The parameters of `apply`, after the mutex; they are named there. */
 static bool bind_apply(struct simba__sql_params *params,
                        const struct simba__sql_request *request)
 {
+    static const simba_attempt crowd = {0, 1};
     const struct simba__sql_record *record = &request->record;
     const struct simba__sql_change *change = &request->change;
     const struct simba__mutex_record *mutex = &record->mutex;
+    const simba_owner *shown = &change->shown;
     bool is_free = mutex->owner.id[0] == '\0';
-    char *end = malloc(change->gone_count * (SIMBA__SQL_HEX + 1) + 1);
+    bool is_crowd = simba__sql_is_crowd(mutex);
+    char *end = malloc((change->gone_count + mutex->other_count + 2) *
+                           (SIMBA__SQL_HEX + 1) +
+                       2);
 
     if (end == NULL) {
         return false;
@@ -494,23 +509,27 @@ static bool bind_apply(struct simba__sql_params *params,
         simba__sql_write_attempt(change->gone[i], end);
         end += strlen(end);
     }
-    add_number(params, record->version);
-    add_number(params, record->transition_at_ms);
-    add_text(params, record->was.owner.id);
-    add_number(params, mutex->owner.acquired_at_ms);
-    add_number(params, change->ttl_at_ms);
-    add_number(params, mutex->owner.transition_at_ms);
-    add_text(params, mutex->owner.id);
-    add_number(params, change->version);
-    add_number(params, (int64_t)(is_free ? record->token : mutex->owner.token));
-    add_attempt(params, mutex->attempt);
-    add_number(params, mutex->owner.is_broken);
-    add_number(params, is_waited_for(record));
+    simba__sql_add_number(params, record->version);
+    simba__sql_add_number(params, record->transition_at_ms);
+    simba__sql_add_text(params, record->row.id);
+    simba__sql_add_number(params, shown->acquired_at_ms);
+    simba__sql_add_number(params, shown->ttl_at_ms);
+    simba__sql_add_number(params, shown->transition_at_ms);
+    simba__sql_add_text(params, shown->id);
+    simba__sql_add_number(params, change->version);
+    simba__sql_add_number(params, (int64_t)(is_free    ? record->token
+                                            : is_crowd ? mutex->tenure_token
+                                                       : mutex->owner.token));
+    /* Of several it is nobody's: no fast statement must take it for its own. */
+    simba__sql_add_attempt(params, is_crowd ? crowd : mutex->attempt);
+    simba__sql_add_number(params, shown->is_broken);
+    simba__sql_add_number(params, is_waited_for(record));
     add_waiter(params, record, mutex->is_offered ? &mutex->offered : NULL);
-    add_number(params, mutex->is_offered ? mutex->offered_until_ms : 0);
-    add_attempt(params, request->asked->attempt);
-    add_number(params, change->tomb_until_ms);
-    add_text(params, params->gone);
+    simba__sql_add_number(params,
+                          mutex->is_offered ? mutex->offered_until_ms : 0);
+    simba__sql_add_attempt(params, request->asked->attempt);
+    simba__sql_add_number(params, change->tomb_until_ms);
+    simba__sql_add_text(params, params->gone);
     add_waiter(params, record, change->come_count > 0 ? change->come[0] : NULL);
     add_waiter(params, record, change->come_count > 1 ? change->come[1] : NULL);
     /* Processes to notify; our own contenders are told without. */
@@ -519,19 +538,44 @@ static bool bind_apply(struct simba__sql_params *params,
             i < change->wake_count ? &record->peers[change->wakes[i]] : NULL;
         bool is_told = peer != NULL && peer->can_notify &&
                        strcmp(peer->process, request->self->process) != 0;
+        bool is_asking = i == 0 && request->asked->kind == SIMBA_HAND_OVER;
 
-        add_text(params, is_told ? peer->process : "");
+        simba__sql_add_text(params, is_asking ? "asked"
+                                    : is_told ? peer->process
+                                              : "");
     }
-    add_number(params, record->now_us / 1000);
-    add_number(params, (int64_t)mutex->former_token);
-    add_number(params, is_free && mutex->tenure_token == SIMBA__SQL_ANOTHER
-                           ? SIMBA__SQL_ANOTHER
-                           : 0);
-    add_number(params, change->is_quiet ? change->version : -1);
-    add_number(params, mutex->owner.token == record->was.owner.token
-                           ? record->account
-                           : -1);
+    simba__sql_add_number(params, record->now_us / 1000);
+    simba__sql_add_number(params, (int64_t)mutex->former_token);
+    simba__sql_add_number(params,
+                          is_free && mutex->tenure_token == SIMBA__SQL_ANOTHER
+                              ? SIMBA__SQL_ANOTHER
+                              : 0);
+    simba__sql_add_number(params, change->is_quiet ? change->version : -1);
+    if (is_crowd) { /* where not all can notify all, who waits must poll */
+        simba__sql_add_number(params, record->is_foreign ? 0 : -1);
+    } else {
+        simba__sql_add_number(params,
+                              mutex->owner.token == record->was.owner.token
+                                  ? record->account
+                                  : -1);
+    }
+    if (change->has_slots) {
+        simba__sql_bind_slots(params, request, end + 1);
+    }
     return true;
+}
+
+/* Whose tenure is to be ended by force. */
+static const char *name_broken(const struct simba__sql_request *request)
+{
+    const struct simba__tenure *tenure;
+    size_t i = 0;
+
+    while ((tenure = simba__mutex_tenure(&request->record.was, i)) != NULL &&
+           tenure->owner.token != request->asked->token) {
+        i++;
+    }
+    return tenure == NULL ? "" : tenure->owner.id;
 }
 
 bool simba__sql_bind(struct simba__sql_params *params,
@@ -547,45 +591,50 @@ bool simba__sql_bind(struct simba__sql_params *params,
     case SIMBA__SQL_SCHEMA:
     case SIMBA__SQL_UPGRADE:
     case SIMBA__SQL_LIST:
+    case SIMBA__SQL_LIST_SLOTS:
     case SIMBA__SQL_DOCTOR:
     case SIMBA__SQL_DOCTOR_TABLES:
         return true;
     case SIMBA__SQL_POLL:
-        add_text(params, request->self->process);
+        simba__sql_add_text(params, request->self->process);
         return true;
     case SIMBA__SQL_HEARTBEAT:
-        add_text(params, request->self->process);
-        add_number(params, asked->waiter_ms);
+        simba__sql_add_text(params, request->self->process);
+        simba__sql_add_number(params, asked->waiter_ms);
         params->gone = simba__sql_heartbeat_kept(request->self);
         params->list = params->count;
-        add_text(params, params->gone);
+        simba__sql_add_text(params, params->gone);
         return params->gone != NULL;
     default:
         break;
     }
-    add_text(params, asked->mutex);
+    simba__sql_add_text(params, asked->mutex);
     switch (statement) {
     case SIMBA__SQL_INSERT_MUTEX:
     case SIMBA__SQL_LIST_BARE:
         return true;
+    case SIMBA__SQL_LOAD_SLOTS:
+        simba__sql_add_number(params, request->record.version);
+        return true;
     case SIMBA__SQL_APPLY:
+    case SIMBA__SQL_APPLY_SLOTS:
         return bind_apply(params, request);
     case SIMBA__SQL_RECORD_BREAK:
-        add_number(params, (int64_t)asked->token);
-        add_text(params, request->record.was.owner.id);
-        add_number(params, asked->now);
-        add_text(params, asked->reason == NULL ? "" : asked->reason);
+        simba__sql_add_number(params, (int64_t)asked->token);
+        simba__sql_add_text(params, name_broken(request));
+        simba__sql_add_number(params, asked->now);
+        simba__sql_add_text(params, asked->reason == NULL ? "" : asked->reason);
         return true;
     default:
         break;
     }
-    add_attempt(params, asked->attempt);
+    simba__sql_add_attempt(params, asked->attempt);
     if (statement < SIMBA__SQL_FAST_PATH && asked->kind == SIMBA_ACQUIRE) {
-        add_text(params, asked->id);
+        simba__sql_add_text(params, asked->id);
     }
     if (statement < SIMBA__SQL_FAST_PATH && asked->kind != SIMBA_RELEASE) {
-        add_number(params, asked->ttl_ms);
-        add_number(params, asked->transition_ms);
+        simba__sql_add_number(params, asked->ttl_ms);
+        simba__sql_add_number(params, asked->transition_ms);
     }
     return true;
 }

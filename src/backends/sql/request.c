@@ -30,17 +30,23 @@ static void send(struct simba__sql_request *request,
     assert(request->session != NULL);
     request->statement = statement;
     request->missing = count_missing(request->self);
-    if (statement < SIMBA__SQL_FAST_PATH || statement == SIMBA__SQL_APPLY) {
+    if (statement < SIMBA__SQL_FAST_PATH || simba__sql_is_apply(statement)) {
         request->is_written = true;
     }
     request->self->dialect->send(request->session, statement);
+}
+
+/* They may have been upgraded since the columns for these were missed. */
+static bool wants_slots(const struct simba__sql_request *request)
+{
+    return request->asked->slots > 1 || request->asked->kind == SIMBA_HAND_OVER;
 }
 
 /* What is uncontended takes one round trip, by the fast path, unless that did
  * nothing last time. */
 void simba__sql_start(struct simba__sql_request *request)
 {
-    const struct simba__sql *self = request->self;
+    struct simba__sql *self = request->self;
     const simba_request *asked = request->asked;
     uint32_t mark = mark_of(request);
     bool is_quiet = !self->has_no_quiet && !self->is_loud[mark];
@@ -58,7 +64,7 @@ void simba__sql_start(struct simba__sql_request *request)
         first = SIMBA__SQL_LIST;
     } else if (asked->kind == SIMBA_DOCTOR) {
         first = SIMBA__SQL_DOCTOR;
-    } else if (request->is_slow || self->is_shared[mark]) {
+    } else if (request->is_slow || self->is_shared[mark] || asked->slots > 1) {
         first = SIMBA__SQL_LOAD;
     } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token &&
                asked->token_above == 0) {
@@ -69,6 +75,7 @@ void simba__sql_start(struct simba__sql_request *request)
                (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
         first = is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
     }
+    self->has_no_slots &= !wants_slots(request);
     request->is_written = false;
     send(request, first);
 }
@@ -102,6 +109,9 @@ static void tried(struct simba__sql_request *request,
         reply->owner.ttl_at_ms = reply->store_ms + asked->ttl_ms;
         reply->owner.transition_at_ms =
             reply->owner.ttl_at_ms + asked->transition_ms;
+        if (reply->size >= offsetof(simba_reply, session_ms)) {
+            reply->owned = 1;
+        }
     }
     simba__sql_end(request, SIMBA_OK, NULL);
 }
@@ -149,6 +159,18 @@ static bool learn(struct simba__sql_request *request,
     return is_news || is_upgraded;
 }
 
+/* Slots and hand-over need columns that tables of an older make lack. */
+static void end_for_upgrade(struct simba__sql_request *request)
+{
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "%s: the tables are of an older make, without slots and "
+                    "hand-over: run `simba init --upgrade`",
+                    request->self->shown);
+    simba__sql_end(request, SIMBA_EMISCONFIG, &error);
+}
+
 /* --- deciding ------------------------------------------------------------ */
 
 static bool is_connected(void *argument, uint64_t connection)
@@ -174,14 +196,25 @@ static void fill_reply(struct simba__sql_request *request)
     struct simba__mutex_host host = {request, is_connected, wake_later};
     int64_t now_ms = request->record.now_us / 1000;
     struct simba__waiter_walk walk = {&request->record.mutex, &host, now_ms, 0};
+    const struct simba__tenure *tenure;
     simba_waiter waiter;
 
-    simba__mutex_read(&request->record.mutex, now_ms, &asked->reply);
+    /* Of several the one that is meant has been told. */
+    if (asked->kind == SIMBA_READ || !simba__sql_is_crowd(walk.record)) {
+        simba__mutex_read(walk.record, now_ms, &asked->reply);
+    }
     if (request->record.is_jvm_seen && asked->reply.mine &&
         asked->kind <= SIMBA_RENEW) { /* what was asked for, it can rely on */
         asked->reply.owner.ttl_at_ms = now_ms + asked->ttl_ms;
         asked->reply.owner.transition_at_ms =
             now_ms + asked->ttl_ms + asked->transition_ms;
+    }
+    for (size_t i = 0; asked->want_queue && asked->kind == SIMBA_READ &&
+                       (tenure = simba__mutex_tenure(walk.record, i)) != NULL;
+         i++) {
+        if (simba__tenure_is_live(tenure, now_ms)) {
+            simba_request_add_owner(asked, &tenure->owner);
+        }
     }
     while (asked->want_queue && asked->kind == SIMBA_READ &&
            simba__mutex_next_waiter(&walk, &waiter)) {
@@ -192,7 +225,8 @@ static void fill_reply(struct simba__sql_request *request)
     }
 }
 
-/* If the owner is dead though its lease seems to run, the lease has lapsed. */
+/* If the owner is dead though its lease seems to run, the lease has lapsed. Of
+ * several it is seen only when all are. */
 static void find_dead_owner(struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
@@ -201,9 +235,10 @@ static void find_dead_owner(struct simba__sql_request *request)
     struct simba__sql_subscription *at =
         simba__sql_subscription_find(self, request->asked->mutex);
     int64_t now_ms = record->now_us / 1000;
+    struct simba__tenure *tenure;
 
     if (at == NULL || request->asked->kind != SIMBA_ACQUIRE ||
-        simba__attempt_equal(mutex->attempt, request->asked->attempt)) {
+        simba__mutex_find_tenure(mutex, request->asked->attempt) != NULL) {
         return;
     }
     simba__sql_waiter_look(request, at);
@@ -213,9 +248,13 @@ static void find_dead_owner(struct simba__sql_request *request)
                    "%s: the clock of the server has gone back: the lease of "
                    "'%s' for '%s' is over by ours, and has %lld ms to run by "
                    "its own: it is ended",
-                   self->shown, mutex->owner.id, request->asked->mutex,
-                   (long long)(mutex->owner.transition_at_ms - now_ms));
-        mutex->owner.ttl_at_ms = mutex->owner.transition_at_ms = now_ms - 1;
+                   self->shown, record->row.id, request->asked->mutex,
+                   (long long)(record->row.transition_at_ms - now_ms));
+        for (size_t i = 0; (tenure = simba__mutex_tenure(mutex, i)) != NULL;
+             i++) {
+            tenure->owner.ttl_at_ms = tenure->owner.transition_at_ms =
+                now_ms - 1;
+        }
     }
 }
 
@@ -237,6 +276,21 @@ static void tell_of_room(struct simba__sql_request *request)
     }
 }
 
+/* Who owns it is asked by a row that says so of its attempt. */
+static bool can_be_asked(const struct simba__sql_record *record)
+{
+    const struct simba__mutex_record *mutex = &record->mutex;
+
+    return mutex->attempt.high != 0 || mutex->attempt.low != 0 ||
+           !simba__mutex_is_held(mutex, record->now_us / 1000);
+}
+
+static void send_change(struct simba__sql_request *request)
+{
+    send(request,
+         request->change.has_slots ? SIMBA__SQL_APPLY_SLOTS : SIMBA__SQL_APPLY);
+}
+
 static void decide(struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
@@ -246,8 +300,21 @@ static void decide(struct simba__sql_request *request)
     struct simba__mutex_host host = {request, is_connected, wake_later};
     struct simba__mutex_request given = {
         .request = asked, .connection = 0, .now_ms = record->now_us / 1000};
+    simba_error error;
 
     assert(record->peer_count > 0);
+    if (asked->kind == SIMBA_HAND_OVER && !can_be_asked(record)) {
+        simba_error_set(&error, SIMBA_EINVAL, 0,
+                        "%s: '%s' owns it, which is of another implementation "
+                        "and cannot be asked",
+                        asked->mutex, mutex->owner.id);
+        simba__sql_end(request, SIMBA_EINVAL, &error);
+        return;
+    }
+    if (self->has_no_token && asked->slots > 1) {
+        end_for_upgrade(request);
+        return;
+    }
     memcpy(record->peers[0].process, self->process, sizeof self->process);
     record->peers[0].can_notify = self->notify == SIMBA__SQL_NOTIFY_READY;
     request->change.wake_count = 0;
@@ -291,21 +358,22 @@ static void decide(struct simba__sql_request *request)
         request->was_booked = true; /* no break without its audit */
         send(request, SIMBA__SQL_RECORD_BREAK);
     } else {
-        send(request, SIMBA__SQL_APPLY);
+        send_change(request);
     }
 }
 
 /* --- loading and writing ------------------------------------------------- */
 
-/* Who only looks makes nothing; nor does who breaks, before there is something
- * to break. */
+/* Who only looks makes nothing; nor does who breaks or asks for a hand-over,
+ * before there is something to break or to ask. */
 static bool is_looking(const struct simba__sql_request *request)
 {
     enum simba_request_kind kind = request->asked->kind;
 
     return kind == SIMBA_READ || kind == SIMBA_LIST ||
-           (kind == SIMBA_BREAK &&
-            request->statement != SIMBA__SQL_RECORD_BREAK);
+           ((kind == SIMBA_BREAK || kind == SIMBA_HAND_OVER) &&
+            request->statement != SIMBA__SQL_RECORD_BREAK &&
+            request->statement != SIMBA__SQL_APPLY_SLOTS);
 }
 
 static void loaded(struct simba__sql_request *request,
@@ -327,6 +395,8 @@ static void loaded(struct simba__sql_request *request,
         if (!is_whole &&
             (result == SIMBA__SQL_IN_PART || request->asked->want_queue)) {
             send(request, SIMBA__SQL_LOAD_ALL);
+        } else if (request->record.has_slots) {
+            send(request, SIMBA__SQL_LOAD_SLOTS);
         } else {
             decide(request);
         }
@@ -341,6 +411,20 @@ static void loaded(struct simba__sql_request *request,
                         "its collation or its character set",
                         request->self->shown);
         simba__sql_end(request, SIMBA_EMISCONFIG, &error);
+    }
+}
+
+static void slots_loaded(struct simba__sql_request *request,
+                         const struct simba__sql_rows *rows)
+{
+    enum simba__sql_loaded result = simba__sql_load_slots(request, rows);
+
+    if (result == SIMBA__SQL_NO_MEMORY) {
+        simba__sql_end(request, SIMBA_ENOMEM, NULL);
+    } else if (result == SIMBA__SQL_NO_ROW) {
+        send(request, SIMBA__SQL_LOAD); /* it has changed since */
+    } else {
+        decide(request);
     }
 }
 
@@ -388,13 +472,19 @@ static void fine(struct simba__sql_request *request,
     case SIMBA__SQL_LOAD_ALL:
         loaded(request, rows);
         break;
+    case SIMBA__SQL_LOAD_SLOTS:
+        slots_loaded(request, rows);
+        break;
     case SIMBA__SQL_APPLY:
+    case SIMBA__SQL_APPLY_SLOTS:
         applied(request, rows);
         break;
     case SIMBA__SQL_RECORD_BREAK:
-        send(request, request->missing != count_missing(request->self)
-                          ? SIMBA__SQL_LOAD
-                          : SIMBA__SQL_APPLY);
+        if (request->missing != count_missing(request->self)) {
+            send(request, SIMBA__SQL_LOAD);
+        } else {
+            send_change(request);
+        }
         break;
     case SIMBA__SQL_INSERT_MUTEX:
         send(request, SIMBA__SQL_LOAD);
@@ -408,6 +498,12 @@ static void fine(struct simba__sql_request *request,
         }
         break;
     case SIMBA__SQL_LIST:
+        if (simba__sql_lists_crowd(rows)) {
+            send(request, SIMBA__SQL_LIST_SLOTS);
+            break;
+        }
+        /* fall through */
+    case SIMBA__SQL_LIST_SLOTS:
     case SIMBA__SQL_LIST_BARE:
         if (asked->kind == SIMBA_LIST) {
             simba__sql_add_list(request, rows);
@@ -455,7 +551,7 @@ void simba__sql_answered(struct simba__sql_session *session,
         fine(request, &result->rows);
         return;
     case SIMBA__SQL_AGAIN:
-        if (request->statement == SIMBA__SQL_APPLY) {
+        if (simba__sql_is_apply(request->statement)) {
             request->is_written = false;
             send(request, SIMBA__SQL_LOAD);
         } else {
@@ -463,6 +559,15 @@ void simba__sql_answered(struct simba__sql_session *session,
         }
         return;
     case SIMBA__SQL_NO_COLUMN:
+        if (strstr(error.message, ".slots") != NULL) {
+            self->has_no_slots = true;
+            if (wants_slots(request)) {
+                end_for_upgrade(request);
+            } else {
+                simba__sql_start(request);
+            }
+            return;
+        }
         /* A column is missing in simba_mutex, if nothing more can be. If
          * another request has noted it since this one was sent, that is all:
          * what is there must not be taken for missing as well, or the versions

@@ -37,8 +37,10 @@ struct simba__sql_request;
     X(FAST_RENEW, FAST_RENEW)                                                  \
     X(FAST_RELEASE, FAST_RELEASE)                                              \
     X(LOAD, LOAD)                                                              \
-    X(LOAD_ALL, LOAD) /* the queue to its end */                               \
+    X(LOAD_ALL, LOAD)         /* the queue to its end */                       \
+    X(LOAD_SLOTS, LOAD_SLOTS) /* what else simba_slot says of it */            \
     X(APPLY, APPLY)                                                            \
+    X(APPLY_SLOTS, APPLY)         /* there, too */                             \
     X(RECORD_BREAK, RECORD_BREAK) /* that a tenure will be ended by force */   \
     X(INSERT_MUTEX, INSERT_MUTEX)                                              \
     X(SCHEMA, SCHEMA)                                                          \
@@ -46,6 +48,7 @@ struct simba__sql_request;
     X(POLL, POLL)       /* which mutexes should our waiters ask for? */        \
     X(HEARTBEAT, HEARTBEAT)                                                    \
     X(LIST, LIST)                                                              \
+    X(LIST_SLOTS, LIST)     /* the oldest where several own one */             \
     X(LIST_BARE, LIST_BARE) /* likewise, where there is simba_mutex at most */ \
     X(DOCTOR, DOCTOR)                                                          \
     X(DOCTOR_TABLES, DOCTOR_TABLES)
@@ -57,8 +60,14 @@ enum simba__sql_statement {
         SIMBA__SQL_FAST_PATH = SIMBA__SQL_LOAD
 };
 
+/** Does it write what was decided? */
+static inline bool simba__sql_is_apply(enum simba__sql_statement statement)
+{
+    return statement == SIMBA__SQL_APPLY || statement == SIMBA__SQL_APPLY_SLOTS;
+}
+
 /** Most parameters of a statement. */
-enum { SIMBA__SQL_PARAMS = 44 };
+enum { SIMBA__SQL_PARAMS = 60 };
 
 /** Length of a process's name and of an attempt, in hexadecimal. */
 enum { SIMBA__SQL_HEX = 32 };
@@ -147,7 +156,10 @@ enum simba__sql_column {
     SIMBA__SQL_QUIET_ATTEMPT,
     SIMBA__SQL_QUIET_FORMER,
     SIMBA__SQL_TENURE_ACCOUNT,
-    SIMBA__SQL_HAS_TOKENS /* simba_mutex has a column for them */
+    SIMBA__SQL_HAS_TOKENS, /* simba_mutex has a column for them */
+    SIMBA__SQL_WAITER_SLOTS,
+    SIMBA__SQL_SELF_SLOTS,
+    SIMBA__SQL_MORE /* "": simba_slot says nothing of it */
 };
 
 /* Through which process somebody waits. A waiter's `connection` is an index of
@@ -170,6 +182,9 @@ struct simba__sql_record {
     bool is_waiting;          /* the mark that somebody may be in the queue */
     int64_t tombs_until_ms;   /* of all attempts */
     int64_t account;          /* whose tenure it is, if that matters */
+    simba_owner row; /* who owns it by simba_mutex; several: "slots@" */
+    bool is_crowd;   /* by that, several may */
+    bool has_slots;  /* simba_slot says more of it */
     struct simba__waiter jvm; /* jvm.c: it is known until that lapses */
     bool has_jvm;             /* it was in the queue */
     bool is_jvm_noted;        /* and is to be, anew */
@@ -183,8 +198,10 @@ struct simba__sql_change {
     bool is_any;
     bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
-    int64_t ttl_at_ms;                   /* with what it counts */
+    simba_owner shown;                   /* whom simba_mutex shall name */
     int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
+    bool has_slots;                      /* simba_slot changes, too */
+    const struct simba__tenure *slot;    /* what it shall say anew, or NULL */
     const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
     simba_attempt *gone; /* out of the queue */
@@ -339,6 +356,7 @@ struct simba__sql_subscription {
     struct simba__sql_sighting sighting;
     int64_t held_until_ms;   /* likewise: asking earlier makes no sense */
     bool is_foreign;         /* somebody there cannot notify us */
+    bool is_crowd;           /* several own it, by the last heartbeat */
     uint32_t seen_heartbeat; /* the newest that knew of us here */
     int64_t seen_waiting;    /* and how many */
 };
@@ -404,6 +422,7 @@ struct simba__sql {
 
     bool has_no_quiet; /* simba_mutex is of another make */
     bool has_no_token; /* and an old one */
+    bool has_no_slots; /* simba_line and simba_tenure are old ones */
     bool was_primary;  /* the server has taken a change of ours */
     bool is_detached;
 };
@@ -434,7 +453,8 @@ void simba__sql_subscribe(simba_backend *self,
     .drive = simba__sql_drive,                                                 \
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |        \
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED |    \
-                    SIMBA_HAS_SERVER
+                    SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS | \
+                    SIMBA_CAN_HAND_OVER
 
 /** Complete the request, and let its session go on with others. */
 void simba__sql_end(struct simba__sql_request *request,
@@ -536,6 +556,22 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
 /** An attempt as it stands in the tables; "" for none. */
 void simba__sql_write_attempt(simba_attempt attempt,
                               char text[SIMBA__SQL_HEX + 1]);
+simba_attempt simba__sql_read_attempt(const char *text);
+
+/* Values of the next parameter. */
+void simba__sql_add_text(struct simba__sql_params *params, const char *text);
+void simba__sql_add_number(struct simba__sql_params *params, int64_t number);
+void simba__sql_add_attempt(struct simba__sql_params *params,
+                            simba_attempt attempt);
+
+/** The text of a cell; "" for NULL. */
+const char *simba__sql_text(const struct simba__sql_rows *rows,
+                            int row,
+                            int column);
+/** Copy a text from the tables. What does not fit was not written by us; cut,
+ * it equals nothing. */
+void simba__sql_copy(char *to, size_t room, const char *text);
+
 /* The columns that `list` and `heartbeat` have in common. */
 enum simba__sql_summary {
     SIMBA__SQL_MUTEX,
@@ -582,6 +618,38 @@ void simba__sql_edit(char *text,
             "LEFT JOIN simba_tenure t ON t.mutex = $1"                         \
     }
 
+/** In what can say more if there are slots. */
+#define SIMBA__SQL_WITH_SLOTS                                                  \
+    {"/*slots ", ""},                                                          \
+    {                                                                          \
+        " slots*/", ""                                                         \
+    }
+/** In `load`, for tables that have no columns for them. */
+#define SIMBA__SQL_WITHOUT_SLOTS                                               \
+    {                                                                          \
+        "w.slots, i.slots, t.asked", "0, 0, ''"                                \
+    }
+
+/* --- slots.c ------------------------------------------------------------- */
+
+/** Read the answer of `load_slots`, after that of `load`. */
+enum simba__sql_loaded simba__sql_load_slots(
+    struct simba__sql_request *request,
+    const struct simba__sql_rows *rows);
+/** Several may own it. */
+bool simba__sql_is_crowd(const struct simba__mutex_record *mutex);
+/** simba_mutex and simba_tenure alone cannot say it. */
+bool simba__sql_needs_slots(const struct simba__mutex_record *mutex);
+/** Find what has changed of the tenures. True: something has. */
+bool simba__sql_change_tenures(struct simba__sql_change *change,
+                               const struct simba__sql_record *record,
+                               const simba_request *asked);
+/** The parameters that only `apply_slots` has. `kept` has room for the attempts
+ * of all tenures and one more, with commas between. */
+void simba__sql_bind_slots(struct simba__sql_params *params,
+                           const struct simba__sql_request *request,
+                           char *kept);
+
 /* --- waiters.c ----------------------------------------------------------- */
 
 struct simba__sql_subscription *simba__sql_subscription_find(
@@ -612,8 +680,8 @@ void simba__sql_waiter_look(const struct simba__sql_request *request,
 /* --- liveness.c ---------------------------------------------------------- */
 
 /** The ttl_at to be written of a tenure that was extended. */
-int64_t simba__sql_counted_ttl_at(const struct simba__sql_record *record,
-                                  const simba_request *asked);
+int64_t simba__sql_counted_ttl_at(const simba_owner *was,
+                                  const simba_owner *owner);
 
 /** The tenure was looked at, at that time by the server's clock. */
 void simba__sql_sight(struct simba__sql_sighting *seen,
@@ -652,6 +720,8 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status);
 
 /* --- admin.c ------------------------------------------------------------- */
 
+/** Do several own one of the mutexes of `list`? */
+bool simba__sql_lists_crowd(const struct simba__sql_rows *rows);
 /** Add the mutexes of `list` to a reply. */
 void simba__sql_add_list(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows);

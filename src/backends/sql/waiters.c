@@ -99,7 +99,7 @@ void simba__sql_waiter_look(const struct simba__sql_request *request,
 {
     const struct simba__sql_record *record = &request->record;
     const simba_request *asked = request->asked;
-    simba_owner owner = record->was.owner;
+    simba_owner owner = record->row;
     int64_t lease_ms = asked->ttl_ms + asked->transition_ms;
 
     if (record->was.attempt.high == 0 && record->was.attempt.low == 0) {

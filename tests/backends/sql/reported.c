@@ -19,6 +19,14 @@ void simba_request_add_waiter(simba_request *request,
     }
 }
 
+void simba_request_add_owner(simba_request *request, const simba_owner *owner)
+{
+    (void)request;
+    if (noted.owners < NOTED_MOST) {
+        noted.owner[noted.owners++] = *owner;
+    }
+}
+
 void simba_request_add_mutex(simba_request *request,
                              const char *mutex,
                              const simba_owner *owner,

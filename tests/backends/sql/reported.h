@@ -20,8 +20,9 @@ struct noted_finding {
 
 /** Zeroed by who wants to look. */
 extern struct noted {
-    int waiters, mutexes, findings;
+    int waiters, owners, mutexes, findings;
     simba_waiter waiter[NOTED_MOST];
+    simba_owner owner[NOTED_MOST];
     struct noted_mutex mutex[NOTED_MOST];
     struct noted_finding finding[NOTED_MOST];
 } noted;

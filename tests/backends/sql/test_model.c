@@ -10,3 +10,10 @@ SQL_TEST(test_sql_model__does_as_the_model_does)
 
     play_against_the_row(handles, 50, false);
 }
+
+SQL_TEST(test_sql_model__several_own_it_as_in_the_model)
+{
+    struct handle *handles[] = {&first, &second, &third, &first, &second};
+
+    play_against_the_row(handles, 50, true);
+}
