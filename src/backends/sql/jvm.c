@@ -126,7 +126,8 @@ static void leave_room(struct simba__sql_request *request)
     } else if (is_held) {
         /* Nobody joins those who own it: one of them would be there at any
          * time. */
-        lead_ms = (int64_t)request->record.jvm.position / 2;
+        lead_ms =
+            ((int64_t)request->record.jvm.position - EARLY_MS - LATE_MS) / 2;
     }
     end_ms = window_end_ms(&request->record, lead_ms);
     if (end_ms != 0 && !mutex->is_offered) {

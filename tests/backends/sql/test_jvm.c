@@ -225,3 +225,50 @@ SQL_TEST(test_sql_jvm__expected_by_the_url)
     assert_int_equal(count_notes(), 1);
     leave(&a);
 }
+
+static void ask_slots(struct who *who)
+{
+    simba_request request = asking(who);
+
+    request.slots = 3;
+    run(who, request);
+}
+
+/* Nobody joins several owners when one of them is about to ask: there would be
+ * one of ours at any time. */
+SQL_TEST(test_sql_jvm__several_leave_room_too)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    ask(&a);
+    release(&a);
+    assert_true(jvm_acquire(LEASE));
+    a = person(&first, "a");
+    ask(&a);
+    expect_queued(true);
+    await_step_and(LATE_MS + 50);
+    jvm_release();
+    ask_slots(&a);
+    assert_true(got.mine);
+    assert_int_equal(lease_end_ms() % STEP_MS, 0);
+    ask_slots(&b);
+    assert_true(got.mine);
+    assert_int_equal(got.slot, 1);
+    assert_false(jvm_acquire(LEASE));
+    await_step_and(10);
+    ask_slots(&c);
+    expect_queued(true);
+    release(&a);
+    ask_slots(&c);
+    assert_false(got.mine);
+    assert_false(jvm_acquire(LEASE)); /* the last of them is still there */
+    release(&b);
+    ask_slots(&c);
+    assert_false(got.mine);
+    assert_true(jvm_acquire(LEASE));
+    jvm_release();
+    ask_slots(&c);
+    assert_true(got.mine);
+    assert_int_equal(got.owned, 1);
+}

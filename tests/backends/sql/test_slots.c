@@ -1,0 +1,391 @@
+/* Several owners of one mutex on a database server: how it is kept, what those
+ * see who know of one owner only, and which statements it takes. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include "reported.h"
+
+static void ask_slots(struct who *who, uint32_t slots)
+{
+    simba_request request = asking(who);
+
+    request.slots = slots;
+    run(who, request);
+    if (got.is_queued) {
+        LISTEN(who);
+    }
+    who->token = got.mine ? got.token : who->token;
+}
+
+static void renew_slots(struct who *who, uint32_t slots)
+{
+    run(who, (simba_request){.kind = SIMBA_RENEW, .slots = slots});
+}
+
+/* What the names of this test's mutex, and of no other, begin with: what comes
+ * after would have to be quoted. */
+static int beginning(void)
+{
+    return (int)strcspn(mutex, " ") + 1;
+}
+
+#define OF_MUTEX(column, table)                                                \
+    server_sql("SELECT " column " FROM " table " WHERE mutex LIKE '%.*s%%'",   \
+               beginning(), mutex)
+
+static int64_t count_rows(void)
+{
+    return OF_MUTEX("count(*)", "simba_slot");
+}
+
+static bool is_quiet(void)
+{
+    return server_sql("SELECT count(*) FROM simba_mutex WHERE quiet = version "
+                      "AND mutex LIKE '%.*s%%'",
+                      beginning(), mutex) == 1;
+}
+
+/* --- what others see ----------------------------------------------------- */
+
+SQL_TEST(test_sql_slots__several_are_one_owner_to_others)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    int64_t end_ms;
+
+    a.ttl_ms *= 2;
+    ask_slots(&a, 2);
+    expect_mine(&a);
+    end_ms = got.owner.transition_at_ms;
+    ask_slots(&b, 2);
+    expect_mine(&b);
+    assert_int_equal(got.owned, 2);
+    assert_int_equal(OF_MUTEX("count(*)", "simba_mutex m"), 1);
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_mutex "
+                                "WHERE owner_id = 'slots@' AND mutex LIKE "
+                                "'%.*s%%' AND quiet <> version",
+                                beginning(), mutex),
+                     1);
+    assert_int_equal(OF_MUTEX("transition_at", "simba_mutex"), end_ms);
+    assert_int_equal(OF_MUTEX("fencing_token", "simba_mutex"), b.token);
+    assert_int_equal(count_rows(), 2);
+    release(&a); /* whose lease was the longest */
+    assert_true(OF_MUTEX("transition_at", "simba_mutex") < end_ms);
+    release(&b);
+    assert_int_equal(count_rows(), 0);
+    assert_int_equal(OF_MUTEX("transition_at", "simba_mutex"), 0);
+    assert_true(is_quiet());
+}
+
+/* Whose own clock tells it that an owner is dead must see that one is not, also
+ * if it is not the one whose lease ends last. */
+SQL_TEST(test_sql_slots__each_renewal_changes_what_others_see)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    int64_t ttl_at;
+
+    a.ttl_ms *= 2;
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    for (int i = 0; i < 3; i++) {
+        ttl_at = OF_MUTEX("ttl_at", "simba_mutex");
+        renew_slots(&b, 2);
+        expect_mine(&b);
+        assert_int_not_equal(OF_MUTEX("ttl_at", "simba_mutex"), ttl_at);
+    }
+}
+
+/* Who knows of one owner takes the mutex when its lease is over, or breaks it,
+ * and leaves the rows of simba_slot as they are. */
+SQL_TEST(test_sql_slots__what_others_leave_behind_counts_for_nothing)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    server_sql("UPDATE simba_mutex SET owner_id = '', acquired_at = 0, "
+               "ttl_at = 0, transition_at = 0, version = version + 1 "
+               "WHERE mutex LIKE '%.*s%%'",
+               beginning(), mutex);
+    assert_int_equal(count_rows(), 2);
+    renew_slots(&a, 2);
+    assert_false(got.mine);
+    a = person(&first, "a");
+    ask_slots(&a, 2);
+    expect_mine(&a);
+    assert_int_equal(got.slot, 0);
+    assert_int_equal(got.owned, 1);
+    assert_int_equal(count_rows(), 1);
+    renew_slots(&b, 2);
+    assert_false(got.mine);
+}
+
+/* Who knows of one owner marks it as broken, and means all. */
+SQL_TEST(test_sql_slots__others_break_all)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    server_sql("UPDATE simba_tenure SET broken = 1 WHERE mutex LIKE '%.*s%%'",
+               beginning(), mutex);
+    renew_slots(&a, 2);
+    assert_false(got.mine);
+    release(&a);
+    renew_slots(&b, 2);
+    assert_false(got.mine);
+    release(&b);
+    a = person(&first, "a");
+    ask_slots(&a, 2);
+    renew_slots(&a, 2);
+    expect_mine(&a);
+}
+
+/* --- admins -------------------------------------------------------------- */
+
+SQL_TEST(test_sql_slots__one_of_several_is_broken)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    ask_slots(&a, 3);
+    ask_slots(&b, 3);
+    run(&a, (simba_request){.kind = SIMBA_BREAK, .token = b.token});
+    assert_true(got.mine);
+    assert_int_equal(
+        server_sql("SELECT count(*) FROM simba_broken WHERE owner_id = 'b' "
+                   "AND token = %lld",
+                   (long long)b.token),
+        1);
+    renew_slots(&b, 3);
+    assert_false(got.mine);
+    renew_slots(&a, 3);
+    expect_mine(&a);
+    run(&a,
+        (simba_request){.kind = SIMBA_BREAK, .token = a.token, .now = true});
+    assert_true(got.mine);
+    renew_slots(&a, 3);
+    assert_false(got.mine);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(noted.owners, 1);
+    assert_string_equal(noted.owner[0].id, "b");
+    assert_true(noted.owner[0].is_broken);
+}
+
+SQL_TEST(test_sql_slots__the_oldest_is_listed)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&third, "c");
+    int found = 0;
+
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    ask(&c);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    for (int i = 0; i < noted.mutexes; i++) {
+        if (strcmp(noted.mutex[i].name, mutex) == 0) {
+            found++;
+            assert_string_equal(noted.mutex[i].owner.id, "a");
+            assert_int_equal(noted.mutex[i].owner.token, a.token);
+            assert_int_equal(noted.mutex[i].waiting, 1);
+        }
+    }
+    assert_int_equal(found, 1);
+}
+
+#ifdef SERVER_IS_POSTGRES
+/* Who has waited hears at once that it is asked. */
+SQL_TEST(test_sql_slots__who_is_asked_is_woken)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who admin = person(&third, "admin");
+
+    ask(&b);
+    ask(&a);
+    release(&b);
+    ask(&a);
+    expect_mine(&a);
+    b = person(&second, "b");
+    ask(&b);
+    handle_woken(&first, mutex, 0);
+    run(&admin, (simba_request){.kind = SIMBA_HAND_OVER});
+    assert_string_equal(got.to, "b");
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
+    renew(&a);
+    assert_string_equal(got.asked, "@");
+}
+#endif
+
+SQL_TEST(test_sql_slots__others_cannot_be_asked)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    ask(&a);
+    release(&a);
+    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
+               "transition_at = %lld, owner_id = 'jvm', version = version + 1 "
+               "WHERE mutex LIKE '%.*s%%'",
+               (long long)got.store_ms + 60000, (long long)got.store_ms + 60000,
+               beginning(), mutex);
+    ask(&b);
+    expect_queued(true);
+    assert_int_equal(try_run(&a, (simba_request){.kind = SIMBA_HAND_OVER}),
+                     SIMBA_EINVAL);
+    assert_non_null(strstr(why.message, "'jvm'"));
+    assert_non_null(strstr(why.message, "cannot be asked"));
+}
+
+/* --- tables and rights --------------------------------------------------- */
+
+SQL_TEST(test_sql_slots__tables_of_an_older_make_are_to_be_upgraded)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request wish;
+
+    look(&a);
+    ask(&a);
+    release(&a);
+    server_sql("ALTER TABLE simba_line DROP COLUMN slots, DROP COLUMN rank");
+    server_sql("ALTER TABLE simba_tenure DROP COLUMN asked");
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    ask(&b);
+    expect_queued(true);
+    release(&a);
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    wish = asking(&a);
+    wish.slots = 2;
+    assert_int_equal(try_run(&a, wish), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "simba init --upgrade"));
+    run(&b, (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
+    a = person(&first, "a");
+    ask_slots(&a, 2);
+    expect_mine(&a);
+    b = person(&second, "b");
+    ask_slots(&b, 2);
+    expect_mine(&b);
+}
+
+/* simba_slot is made when it is needed, in databases that are in use. */
+SQL_TEST(test_sql_slots__their_table_is_made_on_first_use)
+{
+    struct who a = person(&first, "a");
+
+    ask(&a);
+    release(&a);
+    server_sql("DROP TABLE simba_slot");
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    release(&a);
+    a = person(&first, "a");
+    ask_slots(&a, 2);
+    expect_mine(&a);
+    assert_int_equal(count_rows(), 1);
+}
+
+/* An account that was given the tables of before has exclusive mutexes. */
+#ifdef SERVER_IS_POSTGRES
+#define POOR "poor"
+#else
+#define POOR "poor@localhost"
+#endif
+
+SQL_TEST(test_sql_slots__a_missing_right_is_told)
+{
+    static const char *const tables[] = {"mutex", "tenure", "line",
+                                         "tombstone"};
+    struct who a = person(&first, "a");
+    struct handle handle;
+    struct who poor = person(&handle, "poor");
+    simba_request wish;
+
+    ask(&a);
+    release(&a);
+    server_make_account("poor", "right");
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        server_sql("GRANT SELECT, INSERT, UPDATE, DELETE ON simba_%s TO " POOR,
+                   tables[i]);
+    }
+    assert_int_equal(
+        try_open(&handle, server_url("poor:right", SERVER_DATABASE)), SIMBA_OK);
+    ask(&poor);
+    expect_mine(&poor);
+    release(&poor);
+    poor = person(&handle, "poor");
+    wish = asking(&poor);
+    wish.slots = 2;
+    assert_int_equal(try_run(&poor, wish), SIMBA_EDENIED);
+    assert_non_null(strstr(why.message, "simba_slot"));
+    assert_non_null(strstr(why.message, "GRANT"));
+    handle_close(&handle);
+}
+
+/* --- statements ---------------------------------------------------------- */
+
+static enum simba__sql_statement sent[32];
+static size_t sent_count;
+static const struct simba__sql_dialect *dialect;
+
+static void note_send(struct simba__sql_session *session,
+                      enum simba__sql_statement statement)
+{
+    assert_true(sent_count < sizeof sent / sizeof sent[0]);
+    if (statement != SIMBA__SQL_HEARTBEAT) {
+        sent[sent_count++] = statement;
+    }
+    dialect->send(session, statement);
+}
+
+/* Since the last time. */
+#define EXPECT_SENT(...)                                                       \
+    do {                                                                       \
+        const enum simba__sql_statement expected[] = {__VA_ARGS__};            \
+        assert_int_equal(sent_count, sizeof expected / sizeof expected[0]);    \
+        assert_memory_equal(sent, expected, sizeof expected);                  \
+        sent_count = 0;                                                        \
+    } while (0)
+
+/* Those who want it alone pay nothing for those who do not. */
+SQL_TEST(test_sql_slots__exclusive_mutexes_take_the_statements_they_took)
+{
+    struct simba__sql *self = (struct simba__sql *)first.backend;
+    struct who a = person(&first, "a"), b = person(&first, "b");
+    static struct simba__sql_dialect noting;
+
+    ask(&a);
+    release(&a);
+    dialect = self->dialect;
+    noting = *dialect;
+    noting.send = note_send;
+    self->dialect = &noting;
+    sent_count = 0;
+    a = person(&first, "a");
+    ask(&a);
+    EXPECT_SENT(SIMBA__SQL_QUIET_ACQUIRE);
+    nap_ms(2); /* so that it makes the lease end later */
+    renew(&a);
+    EXPECT_SENT(SIMBA__SQL_QUIET_RENEW);
+    ask(&b); /* and again, when it can be notified */
+    EXPECT_SENT(SIMBA__SQL_QUIET_ACQUIRE, SIMBA__SQL_LOAD, SIMBA__SQL_LOAD,
+                SIMBA__SQL_APPLY);
+    nap_ms(2);
+    renew(&a);
+    EXPECT_SENT(SIMBA__SQL_FAST_RENEW);
+    release(&a);
+    EXPECT_SENT(SIMBA__SQL_LOAD, SIMBA__SQL_APPLY);
+    ask(&b);
+    EXPECT_SENT(SIMBA__SQL_FAST_ACQUIRE);
+    release(&b);
+    EXPECT_SENT(SIMBA__SQL_LOAD, SIMBA__SQL_APPLY);
+    a = person(&first, "a");
+    ask(&a);
+    EXPECT_SENT(SIMBA__SQL_QUIET_ACQUIRE);
+    look(&a);
+    EXPECT_SENT(SIMBA__SQL_LOAD);
+    release(&a);
+    EXPECT_SENT(SIMBA__SQL_QUIET_RELEASE);
+    self->dialect = dialect;
+}
