@@ -231,6 +231,7 @@ UPDATE simba_line SET slots = if(attempt = $24, $56, $57)
 WHERE mutex = $1 AND attempt IN ($24, $30) AND @simba > 0;
 DELETE FROM simba_slot
 WHERE mutex = $1 AND NOT find_in_set(attempt, $43) AND @simba > 0;
+UPDATE simba_slot SET broken = 1 WHERE mutex = $1 AND $59 = 1 AND @simba > 0;
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
      transition_at, process, asked)
@@ -456,7 +457,8 @@ FROM (SELECT substring_index(user(), '@', -1) IN ('localhost', '::1')
 -- What can be promised with these tables and rights, as `doctor`.
 SELECT if(count(*) = 0, 1,
         if(sum(column_name = 'fencing_token') = 0, 2,
-           if(sum(column_name = 'quiet') = 0 OR max(tables) < 5, 1, 0))),
+           if(sum(column_name = 'quiet') = 0 OR max(tables) < 5 OR NOT max(slots),
+            1, 0))),
     'tables',
     if(count(*) = 0, 'none to be seen: the first lock makes them, or `simba init`',
        if(sum(column_name = 'fencing_token') = 0,
@@ -465,13 +467,17 @@ SELECT if(count(*) = 0, 1,
              'simba_mutex is of another make; `simba init --upgrade` makes it faster',
              if(max(tables) < 5,
                 'some are not there: the first lock makes them, or `simba init`',
-                'simba_mutex is complete'))))
+            if(max(slots), 'simba_mutex is complete',
+            'no slots; `simba init --upgrade` adds them')))))
 FROM information_schema.columns, (
     SELECT count(*) AS tables FROM information_schema.tables
     WHERE table_schema = database()
         AND table_name IN ('simba_mutex', 'simba_tenure', 'simba_line',
                            'simba_tombstone', 'simba_broken')
-) there
+) there, (
+    SELECT count(*) AS slots FROM information_schema.columns
+    WHERE table_schema = database() AND table_name = 'simba_line' AND column_name = 'slots'
+) l
 WHERE table_schema = database() AND table_name = 'simba_mutex'
 UNION ALL SELECT if(count(*) = 0, 0, 2), 'names',
     if(count(*) = 0, 'all names and ids fit',

@@ -207,7 +207,7 @@ ORDER BY s.token
 -- into it: $44 attempt or '', id, token, slot, slots, broken, acquired_at,
 -- ttl_at, transition_at, process or '': as it was, $54 asked; $55 slots of whom
 -- it is offered to, or 0; $56, $57 slots of who comes; $58 '': simba_slot says
--- nothing.
+-- nothing; $59 1: all that were there are broken.
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
@@ -261,6 +261,10 @@ WITH m AS (
     DELETE FROM simba_slot USING m
     WHERE mutex = $1 AND attempt <> ALL (string_to_array($43, ','))
         AND coalesce($41::bigint, $42::bigint) IS NOT NULL
+), broken AS (
+    UPDATE simba_slot SET broken = 1 FROM m
+    WHERE mutex = $1 AND $59::int = 1 AND attempt <> $44
+        AND attempt = ANY (string_to_array($43, ','))
 ), slot AS (
     INSERT INTO simba_slot
         (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
@@ -466,6 +470,10 @@ WITH columns AS (
             OR name = 'mutex' AND length < 66
             OR name = 'owner_id' AND length < 128) AS narrow
     FROM columns
+), slots AS (
+    SELECT count(*) = 0 AS are_missing FROM pg_attribute
+    WHERE attrelid = to_regclass('simba_line') AND attname = 'slots'
+        AND NOT attisdropped
 ), tables AS (
     SELECT c.oid, c.relname FROM pg_class c
     WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
@@ -484,7 +492,7 @@ WITH columns AS (
     FROM tables
 )
 SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
-        WHEN tables < 5 OR quiets = 0 THEN 1 ELSE 0 END, 'tables',
+        WHEN tables < 5 OR quiets = 0 OR are_missing THEN 1 ELSE 0 END, 'tables',
     CASE WHEN tables = 0 AND is_stuck THEN 'none can be seen'
         WHEN tables = 0
         THEN 'none yet: the first lock makes them, or `simba init`'
@@ -494,7 +502,9 @@ SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
         THEN 'simba_mutex is of another make; `simba init --upgrade` makes it faster'
         WHEN tables < 5
         THEN 'some are not there: the first lock makes them, or `simba init`'
-        ELSE 'simba_mutex is complete' END FROM make, there
+        WHEN are_missing
+        THEN 'no slots; `simba init --upgrade` adds them'
+        ELSE 'simba_mutex is complete' END FROM make, there, slots
 UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
     CASE WHEN narrow > 0
         THEN 'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it'

@@ -161,7 +161,7 @@ static simba_owner show(const struct simba__sql_record *record,
 
     if (is_crowd) {
         memcpy(shown.id, SIMBA__CROWD_ID, sizeof SIMBA__CROWD_ID);
-        shown.is_broken = record->is_crowd && record->row.is_broken;
+        shown.is_broken = false; /* their rows say it */
     }
     if (is_renewed) {
         shown.ttl_at_ms = simba__sql_counted_ttl_at(&record->row, &shown);
@@ -220,7 +220,8 @@ void simba__sql_bind_slots(struct simba__sql_params *params,
 {
     static const struct simba__tenure none;
     const struct simba__sql_change *change = &request->change;
-    const struct simba__mutex_record *mutex = &request->record.mutex;
+    const struct simba__sql_record *record = &request->record;
+    const struct simba__mutex_record *mutex = &record->mutex;
     const struct simba__tenure *slot =
         change->slot == NULL ? &none : change->slot;
     const struct simba__tenure *tenure;
@@ -257,4 +258,5 @@ void simba__sql_bind_slots(struct simba__sql_params *params,
     }
     simba__sql_add_text(params,
                         simba__sql_needs_slots(mutex) ? SIMBA__CROWD_ID : "");
+    simba__sql_add_number(params, record->is_crowd && record->row.is_broken);
 }

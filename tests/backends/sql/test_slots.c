@@ -130,13 +130,31 @@ SQL_TEST(test_sql_slots__others_break_all)
     renew_slots(&a, 2);
     assert_false(got.mine);
     release(&a);
-    renew_slots(&b, 2);
-    assert_false(got.mine);
-    release(&b);
     a = person(&first, "a");
-    ask_slots(&a, 2);
+    ask_slots(&a, 2); /* but not who comes after that */
     renew_slots(&a, 2);
     expect_mine(&a);
+    renew_slots(&b, 2);
+    assert_false(got.mine);
+}
+
+/* Nobody tells that one of several is dead, and others go on renewing. */
+SQL_TEST(test_sql_slots__who_waits_is_woken_when_the_first_lease_ends)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    b.ttl_ms = 300;
+    b.transition_ms = 100;
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    ask_slots(&c, 2);
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 1, 400);
+    assert_true(handle_woken(&third, mutex, 5000));
+    ask_slots(&c, 2);
+    expect_mine(&c);
+    assert_int_equal(got.slot, 1);
 }
 
 /* --- admins -------------------------------------------------------------- */
@@ -190,6 +208,22 @@ SQL_TEST(test_sql_slots__the_oldest_is_listed)
         }
     }
     assert_int_equal(found, 1);
+}
+
+/* A long queue is not loaded whole, unless it is needed. */
+SQL_TEST(test_sql_slots__a_successor_far_behind_is_found)
+{
+    struct who a = person(&first, "a"), b;
+
+    ask(&a);
+    for (int i = 0; i < 40; i++) {
+        b = person(&second, i < 39 ? "b" : "last");
+        ask(&b);
+    }
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "last"});
+    assert_string_equal(got.to, "last");
+    ask(&b);
+    expect_mine(&b);
 }
 
 #ifdef SERVER_IS_POSTGRES
@@ -255,6 +289,9 @@ SQL_TEST(test_sql_slots__tables_of_an_older_make_are_to_be_upgraded)
     ask(&b);
     expect_mine(&b);
     release(&b);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_int_equal(finding("tables")->gravity, SIMBA_FINDING_NOTE);
     wish = asking(&a);
     wish.slots = 2;
     assert_int_equal(try_run(&a, wish), SIMBA_EMISCONFIG);
@@ -266,6 +303,9 @@ SQL_TEST(test_sql_slots__tables_of_an_older_make_are_to_be_upgraded)
     b = person(&second, "b");
     ask_slots(&b, 2);
     expect_mine(&b);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_int_equal(finding("tables")->gravity, SIMBA_FINDING_OK);
 }
 
 /* simba_slot is made when it is needed, in databases that are in use. */
