@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#define SHARED_REQUESTS 1000
 #include "fixtures/model_comparison.h"
 
 SQL_TEST(test_sql_model__does_as_the_model_does)
