@@ -117,6 +117,7 @@ static void on_look(struct simba__redis_admin_request *admin,
         fail(admin, server, reply);
         return;
     }
+    simba__redis_read_owners(&read, reply, admin->request);
     admin->request->reply.store_ms = read.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
@@ -158,7 +159,7 @@ static void look(struct simba__redis_admin_request *admin,
     static const simba_attempt nobody;
     struct simba__redis_keys keys;
     const char *words[3 + SIMBA__REDIS_KEYS + 4] = {
-        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
+        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "10"};
     int count = 3;
 
     if (simba__hash_find(&admin->found, mutex) != NULL) {

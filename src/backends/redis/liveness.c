@@ -91,7 +91,9 @@ void simba__redis_sight(struct simba__redis_request *r,
                    r->server->command.shown, r->request->mutex,
                    now_ms - sighting->since_ms);
     }
-    if (!is_seen(sighting, read)) {
+    if (read->is_mine) { /* it is not waited for any more */
+        memset(sighting, 0, sizeof *sighting);
+    } else if (!is_seen(sighting, read)) {
         begin(sighting, read);
     }
     if (!reply->mine && sighting->tenure[0] != '\0' &&

@@ -229,8 +229,7 @@ void simba__redis_subscribe(simba_backend *self,
     if (wanted == SIMBA_SUBSCRIBE_OBSERVE) {
         (void)simba__redis_channel_open(store, mutex, NULL);
     } else if (wanted == SIMBA_SUBSCRIBE_NONE) {
-        subscription->keep_until_ms = simba_loop_now_ms() + LINGER_MS;
-        sweep_later(store);
+        simba__redis_subscription_keep(store, mutex, LINGER_MS);
     }
 }
 

@@ -239,7 +239,8 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED |
-                    SIMBA_HAS_SERVER,
+                    SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
+                    SIMBA_CAN_HAND_OVER,
     .subscription = simba__redis_subscribe,
     .drive = drive,
     .help = simba__redis_help,

@@ -331,13 +331,16 @@ enum simba__redis_script_name {
     SIMBA__REDIS_RELEASE,
     SIMBA__REDIS_READ,
     SIMBA__REDIS_BREAK,
+    SIMBA__REDIS_CROWD, /* any of them, with several owners or a successor */
     SIMBA__REDIS_DOCTOR,
     SIMBA__REDIS_SCRIPTS
 };
 
+enum { SIMBA__REDIS_SECTIONS = 9 };
+
 struct simba__redis_script {
-    const char *own, *rest; /* without the common parts */
-    char text[14336];
+    const char *own[SIMBA__REDIS_SECTIONS]; /* without the common ones */
+    char text[28672];
     size_t length;
     char sha[41];
 };
@@ -346,8 +349,9 @@ struct simba__redis_script {
 const struct simba__redis_script *simba__redis_scripts(void);
 
 enum {
-    SIMBA__REDIS_KEYS = 9,
-    SIMBA__REDIS_ATTEMPT = 32, /* characters of an attempt id */
+    SIMBA__REDIS_KEYS = 10,
+    SIMBA__REDIS_KEYS_OF_ONE = 9, /* of a mutex with one owner */
+    SIMBA__REDIS_ATTEMPT = 32,    /* characters of an attempt id */
     /* "simba:{", "}", the longest ending, and the NUL */
     SIMBA__REDIS_KEY_MAX = SIMBA_MUTEX_MAX_BYTES + 8 + 48 + 1,
     SIMBA__REDIS_CHANNEL_MAX = SIMBA_MUTEX_MAX_BYTES + 9 + SIMBA_ID_MAX + 1,
@@ -414,8 +418,9 @@ struct simba__redis_request {
 /** How long its owners are certain at most; INT64_MAX: as long as a lease. */
 int64_t simba__redis_certain_ms(const struct simba__redis_server *server);
 
-/** What the scripts must know of the store: their first argument. */
-const char *simba__redis_letters(const struct simba__redis *store);
+/** Send its script over this connection; false: no memory. */
+bool simba__redis_send_script(struct simba__redis_request *r,
+                              struct simba__redis_connection *conn);
 
 /** Start a request that a script carries out. */
 void simba__redis_request_start(struct simba__redis *store,
@@ -483,7 +488,9 @@ struct simba__redis_script_reply {
     int64_t wait_ms;
     int64_t now_us;
     simba_owner owner;
-    uint64_t ended; /* read: as simba_reply has it */
+    uint32_t owned, slots;  /* as simba_reply has them */
+    uint64_t ended;         /* read: likewise */
+    const char *asked, *to; /* likewise; valid as the reply is */
     /* Of a tenure that counts its renewals: */
     const char *tenure; /* begins with its attempt; valid as the reply is */
     int64_t lease_ms;   /* that its owner asked for; 0: it does not count */
@@ -494,6 +501,17 @@ struct simba__redis_script_reply {
 bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
                                     const redisReply *reply,
                                     int64_t transition_ms);
+
+/** What the script crowd replied, for all but release. */
+bool simba__redis_crowd_reply_read(struct simba__redis_script_reply *read,
+                                   const redisReply *reply,
+                                   int64_t transition_ms);
+
+/** Of several owners that a read answers with, the oldest; and all of them to
+ * the request's reply, if its sender wants to know. */
+void simba__redis_read_owners(struct simba__redis_script_reply *read,
+                              const redisReply *reply,
+                              simba_request *request);
 
 /** Add the queue that a read answers with to the request's reply. */
 void simba__redis_read_queue(const redisReply *reply, simba_request *request);
@@ -550,7 +568,7 @@ struct simba__redis_subscription *simba__redis_subscription_find(
     struct simba__redis *store,
     const char *mutex);
 
-/** A waiter joined the queue: keep its channels for so long at least. */
+/** One waits, or owns it: keep its channels for so long at least. */
 void simba__redis_subscription_keep(struct simba__redis *store,
                                     const char *mutex,
                                     int64_t keep_ms);

@@ -144,7 +144,7 @@ int simba__redis_explain(simba_error *error,
 
 /* --- replies of scripts -------------------------------------------------- */
 
-enum { REPLY_WORDS = 9 };
+enum { REPLY_WORDS = 9, CROWD_WORDS = 5 };
 
 static const char *word(const redisReply *reply, size_t i)
 {
@@ -163,8 +163,8 @@ static int64_t number(const redisReply *reply, size_t i)
 
 /* "<attempt> <token><<token before> <acquired ms> <transition ms> <owner id>",
  * the first blank being a "!" when it was broken; then, unless it is of an
- * older version, NUL and "<lease ms> <renewals>". False: this owner has none.
- */
+ * older version, NUL and "<lease ms> <renewals>", and if it is to hand over
+ * " <id>". False: this owner has none. */
 static bool read_tenure(const redisReply *value,
                         struct simba__redis_script_reply *read,
                         int64_t *transition_ms)
@@ -196,7 +196,9 @@ static bool read_tenure(const redisReply *value,
     if (value->len > length + 1) {
         read->tenure = tenure;
         read->lease_ms = strtoll(tenure + length + 1, &rest, 10);
-        read->renewals = strtoull(rest, NULL, 10);
+        read->renewals = strtoull(rest, &rest, 10);
+        read->asked = rest[0] == ' ' ? rest + 1 : "";
+        owner->is_asked = read->asked[0] != '\0';
     }
     return true;
 }
@@ -208,7 +210,8 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
     simba_owner *owner = &read->owner;
     int64_t left_ms;
 
-    *read = (struct simba__redis_script_reply){.owner = simba_owner_none()};
+    *read = (struct simba__redis_script_reply){
+        .owner = simba_owner_none(), .asked = "", .to = ""};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < REPLY_WORDS) {
         return false;
     }
@@ -218,8 +221,9 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
     read->position = (uint64_t)number(reply, 6);
     read->is_head = number(reply, 7) != 0;
     read->wait_ms = number(reply, 8);
-    read->has_missed =
-        reply->elements == REPLY_WORDS + 1 && number(reply, 9) != 0;
+    read->has_missed = reply->elements > REPLY_WORDS &&
+                       reply->element[9]->type == REDIS_REPLY_INTEGER &&
+                       reply->element[9]->integer != 0;
     if (read->wait_ms < 0) { /* no end in sight */
         read->wait_ms = INT32_MAX;
     }
@@ -231,6 +235,7 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
     /* Of an owner that is not one of ours, we know no more than the key tells:
      * then its transition is taken to be like the asker's, as the JVM does. */
     owner->token = strtoull(word(reply, 5), NULL, 10);
+    read->owned = 1;
     read->ended = SIMBA_ENDED_UNKNOWN;
     read->has_tenure = read_tenure(reply->element[3], read, &transition_ms);
     if (left_ms < 0) { /* a key without an end */
@@ -250,13 +255,60 @@ static int64_t joined_at_ms(uint64_t position)
     return (int64_t)(position / 1000) + (position % 1000000 == 0 ? 0 : 1000);
 }
 
+/* The same, and what the script crowd adds to it. */
+bool simba__redis_crowd_reply_read(struct simba__redis_script_reply *read,
+                                   const redisReply *reply,
+                                   int64_t transition_ms)
+{
+    const redisReply *more;
+
+    if (!simba__redis_script_reply_read(read, reply, transition_ms) ||
+        reply->elements != REPLY_WORDS + 2) {
+        return false;
+    }
+    more = reply->element[REPLY_WORDS + 1];
+    if (more->type != REDIS_REPLY_ARRAY || more->elements < CROWD_WORDS) {
+        return false;
+    }
+    read->owner.slot = (uint32_t)number(more, 0);
+    read->owner.slots = (uint32_t)number(more, 1);
+    read->owned = (uint32_t)number(more, 2);
+    read->slots = (uint32_t)number(more, 3);
+    read->to = word(more, 4);
+    return true;
+}
+
+void simba__redis_read_owners(struct simba__redis_script_reply *read,
+                              const redisReply *reply,
+                              simba_request *request)
+{
+    const redisReply *owners = reply->element[reply->elements - 1];
+
+    for (size_t i = 0;
+         owners->type == REDIS_REPLY_ARRAY && i < owners->elements; i++) {
+        struct simba__redis_script_reply one;
+
+        if (!simba__redis_crowd_reply_read(&one, owners->element[i], 0)) {
+            return;
+        }
+        if (i == 0) {
+            *read = one;
+        }
+        if (request->want_queue) {
+            simba_request_add_owner(request, &one.owner);
+        }
+    }
+}
+
 static void add_waiter(simba_request *request,
                        const char *id,
-                       uint64_t position)
+                       uint64_t position,
+                       uint32_t slots)
 {
     simba_waiter waiter = {.position = position,
                            .joined_at_ms = joined_at_ms(position),
-                           .is_offered = position == 0};
+                           .is_offered = position == 0,
+                           .slots = slots};
 
     if (strlen(id) <= SIMBA_ID_MAX) {
         memcpy(waiter.id, id, strlen(id) + 1);
@@ -268,13 +320,15 @@ void simba__redis_read_queue(const redisReply *reply, simba_request *request)
 {
     size_t at = REPLY_WORDS;
 
-    if (reply->elements <= at) {
+    if (reply->elements <= at + 1) {
         return;
     }
     if (word(reply, at)[0] != '\0') { /* it is offered to one out of queue */
-        add_waiter(request, word(reply, at), 0);
+        add_waiter(request, word(reply, at), 0,
+                   (uint32_t)number(reply, at + 1));
     }
-    for (at++; at + 1 < reply->elements; at += 2) {
-        add_waiter(request, word(reply, at), (uint64_t)number(reply, at + 1));
+    for (at += 2; at + 2 < reply->elements; at += 3) {
+        add_waiter(request, word(reply, at), (uint64_t)number(reply, at + 1),
+                   (uint32_t)number(reply, at + 2));
     }
 }

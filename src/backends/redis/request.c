@@ -18,7 +18,7 @@
 enum {
     TRIES_MOST = 16,
     PAUSE_MS = 20,
-    ARGUMENTS_MOST = 9,
+    FOR_CROWD = 2, /* a script that knows of one owner only has met several */
     WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
     WAIT_LATE_MS = 150,
     /* A server that was killed may lack the last writes even of an append-only
@@ -155,124 +155,14 @@ static void on_deadline(simba_timer *timer)
     }
 }
 
-/* --- sending ------------------------------------------------------------- */
-
-/* The words of a command that runs a script. */
-struct words {
-    struct simba__redis_command command;
-    const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    char texts[ARGUMENTS_MOST][SIMBA__REDIS_STILL]; /* were no text before */
-    int text_count;
-};
-
-static void add_word(struct words *words, const char *word, size_t length)
-{
-    assert((size_t)words->command.count <
-           sizeof words->length / sizeof(size_t));
-    words->word[words->command.count] = word;
-    words->length[words->command.count++] = length;
-}
-
-static void add_number(struct words *words, int64_t value)
-{
-    char *text = words->texts[words->text_count++];
-    int length = snprintf(text, sizeof words->texts[0], "%" PRId64, value);
-
-    add_word(words, text, (size_t)length);
-}
-
-const char *simba__redis_letters(const struct simba__redis *store)
-{
-    static const char *const letters[2][2] = {{"", "j"}, {"c", "cj"}};
-
-    return letters[store->settings.shape == SIMBA__REDIS_CLUSTER]
-                  [store->settings.is_jvm_expected];
-}
-
-/* False: no memory. */
-static bool send_script(struct simba__redis_request *r,
-                        struct simba__redis_connection *conn)
-{
-    const struct simba__redis_script *script =
-        &simba__redis_scripts()[r->script];
-    const simba_request *request = r->request;
-    const char *reason = request->reason == NULL ? "" : request->reason;
-    const char *command = r->sends_text ? "EVAL" : "EVALSHA";
-    bool is_break = r->script == SIMBA__REDIS_BREAK;
-    const char *letters = simba__redis_letters(r->store);
-    struct simba__redis_keys keys;
-    struct words words;
-    char *still;
-
-    words.command = (struct simba__redis_command){0, words.word, words.length};
-    words.text_count = 0;
-    add_word(&words, command, strlen(command));
-    if (r->sends_text) {
-        add_word(&words, script->text, script->length);
-    } else {
-        add_word(&words, script->sha, sizeof script->sha - 1);
-    }
-    add_word(&words, "9", 1);
-    simba__redis_keys_init(&keys, request->mutex,
-                           is_break ? NULL : &request->attempt);
-    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
-        add_word(&words, keys.text[i], keys.length[i]);
-    }
-    add_word(&words, letters, strlen(letters));
-    if (r->script != SIMBA__REDIS_READ && !is_break) {
-        char *attempt = words.texts[words.text_count++];
-
-        simba__redis_attempt_text(&request->attempt, attempt);
-        add_word(&words, request->id, strlen(request->id));
-        add_word(&words, attempt, SIMBA__REDIS_ATTEMPT);
-    }
-    switch (r->script) {
-    case SIMBA__REDIS_ACQUIRE:
-        add_number(&words, request->ttl_ms + request->transition_ms);
-        add_number(&words, request->transition_ms);
-        add_number(&words, r->is_joining ? request->waiter_ms : 0);
-        add_number(&words, (int64_t)(request->position != 0 ? request->position
-                                                            : r->position));
-        still = words.texts[words.text_count++];
-        r->is_ending = r->is_joining && simba__redis_still_tenure(
-                                            r->store, request->mutex, still);
-        if (request->token_above != 0) {
-            add_number(&words, (int64_t)request->token_above);
-        } else if (r->is_ending) {
-            add_word(&words, "", 0);
-        }
-        if (r->is_ending) {
-            add_word(&words, still, strlen(still));
-        }
-        break;
-    case SIMBA__REDIS_RENEW:
-        add_number(&words, request->ttl_ms + request->transition_ms);
-        break;
-    case SIMBA__REDIS_RELEASE:
-        add_number(&words, request->tombstone_ms);
-        if (r->granted != 0) {
-            add_number(&words, (int64_t)r->granted);
-        }
-        break;
-    case SIMBA__REDIS_READ:
-        add_number(&words, request->want_queue ? 1 : 0);
-        break;
-    default:
-        add_number(&words, (int64_t)request->token);
-        add_number(&words, request->now ? 1 : 0);
-        add_word(&words, reason, strlen(reason));
-        break;
-    }
-    return simba__redis_send(conn, &words.command, &r->pending);
-}
+/* --- routing ------------------------------------------------------------- */
 
 /* Does it count only when replicas have it? */
 static bool needs_replicas(const struct simba__redis_request *r)
 {
     return r->store->settings.replicas > 0 &&
-           (r->script == SIMBA__REDIS_ACQUIRE ||
-            r->script == SIMBA__REDIS_RENEW);
+           (r->request->kind == SIMBA_ACQUIRE ||
+            r->request->kind == SIMBA_RENEW);
 }
 
 /* --- a server that was restarted ----------------------------------------- */
@@ -298,7 +188,7 @@ static bool is_too_short(struct simba__redis_request *r)
                                  .transition_ms = request->transition_ms};
     int64_t certain_ms, most_ms;
 
-    if (r->script != SIMBA__REDIS_ACQUIRE ||
+    if (request->kind != SIMBA_ACQUIRE ||
         r->server->command.state != SIMBA__REDIS_READY) {
         return false;
     }
@@ -324,7 +214,7 @@ static int64_t grace_until_ms(const struct simba__redis_request *r)
     const struct simba__redis_facts *facts = &r->server->command.facts;
     int64_t grace_ms = r->store->settings.grace_ms;
 
-    if (grace_ms == 0 || r->script != SIMBA__REDIS_ACQUIRE ||
+    if (grace_ms == 0 || r->request->kind != SIMBA_ACQUIRE ||
         r->server->command.state != SIMBA__REDIS_READY ||
         (facts->keeps_data && !facts->is_new)) {
         return 0;
@@ -386,7 +276,7 @@ void simba__redis_request_route(struct simba__redis_request *r)
     if (is_too_short(r)) {
         return;
     }
-    if (r->script == SIMBA__REDIS_ACQUIRE) {
+    if (r->request->kind == SIMBA_ACQUIRE) {
         simba__redis_note_grace(r->server);
     }
     grace_ms = grace_until_ms(r);
@@ -411,7 +301,7 @@ void simba__redis_request_route(struct simba__redis_request *r)
     /* A server that only imports a slot serves who says ASKING before. */
     if ((r->is_asking &&
          !simba__redis_send_unheard(conn, (const char *[]){"ASKING", NULL})) ||
-        !send_script(r, conn)) {
+        !simba__redis_send_script(r, conn)) {
         r->state = SIMBA__REDIS_PAUSED;
         simba__redis_request_fail(r, SIMBA_ENOMEM, "out of memory");
     }
@@ -516,10 +406,12 @@ static void on_waited(struct simba__redis_connection *conn,
         fail_for_replicas(r, SIMBA_EUNKNOWN);
     } else {
         simba_reply_copy(&r->request->reply, &(simba_reply)SIMBA_REPLY_INIT);
-        r->script = SIMBA__REDIS_RELEASE;
+        if (r->script == SIMBA__REDIS_ACQUIRE) {
+            r->script = SIMBA__REDIS_RELEASE;
+        }
         r->sends_text = true; /* no second round for want of a script */
         r->pending.replied = on_taken_back;
-        if (!send_script(r, conn)) {
+        if (!simba__redis_send_script(r, conn)) {
             fail_for_replicas(r, SIMBA_EUNKNOWN);
         }
     }
@@ -532,8 +424,8 @@ static void await_replicas(struct simba__redis_request *r,
     /* A quarter of the time is kept for taking it back, up to half of it if
      * that is short: Redis looks ten times a second whether a WAIT is over. */
     int64_t given_ms = r->request->deadline_ms - simba_loop_now_ms();
-    int64_t kept_ms = given_ms < 2 * WAIT_LATE_MS   ? given_ms / 2
-                      : given_ms < 4 * WAIT_LATE_MS ? WAIT_LATE_MS
+    int64_t kept_ms = given_ms / 2 < WAIT_LATE_MS   ? given_ms / 2
+                      : given_ms / 4 < WAIT_LATE_MS ? WAIT_LATE_MS
                                                     : given_ms / 4;
     int64_t left_ms = given_ms - kept_ms;
     char count[16], most[24];
@@ -632,6 +524,94 @@ static void on_refused(struct simba__redis_request *r,
     finish(r, SIMBA_OK, NULL);
 }
 
+static void put_id(char to[SIMBA_ID_MAX + 1], const char *id)
+{
+    snprintf(to, SIMBA_ID_MAX + 1, "%s", id);
+}
+
+/* What was read of the mutex is the reply now. */
+static void fill_reply(struct simba__redis_request *r,
+                       const struct simba__redis_script_reply *read)
+{
+    simba_request *request = r->request;
+    simba_reply answer = SIMBA_REPLY_INIT;
+
+    answer.store_ms = read->now_us / 1000;
+    answer.owner = read->owner;
+    answer.ended = read->ended;
+    answer.mine = read->is_mine;
+    answer.owned = read->owned;
+    answer.slots = read->slots;
+    if (read->is_mine) {
+        answer.token = read->owner.token;
+        answer.slot = read->owner.slot;
+        if (simba__redis_certain_ms(r->server) <
+            request->ttl_ms + request->transition_ms) {
+            answer.lease_ms = simba__redis_certain_ms(r->server);
+        }
+    } else {
+        answer.is_queued = read->position != 0;
+        answer.position = read->position;
+        answer.is_head = read->is_head;
+        answer.wait_ms = read->wait_ms;
+    }
+    if (request->kind == SIMBA_RENEW) {
+        put_id(answer.asked, read->is_mine ? read->asked : "");
+    }
+    put_id(answer.to, request->kind == SIMBA_HAND_OVER ? read->to : "");
+    simba_reply_copy(&request->reply, &answer);
+}
+
+/* An owner may be asked to hand over. It hears of it at once if it waited or
+ * this process listens anyway; else its next renewal says so, for a lock that
+ * is held is no reason for a second connection. */
+static void keep_channel(const struct simba__redis_request *r)
+{
+    struct simba__redis *store = r->store;
+    const simba_request *request = r->request;
+    const struct simba__redis_channel *channel =
+        simba__redis_channel_find(store, request->mutex, request->id);
+
+    if (channel == NULL && request->kind == SIMBA_RENEW &&
+        r->server->subscriber.state == SIMBA__REDIS_READY) {
+        channel = simba__redis_channel_open(store, request->mutex, request->id);
+    }
+    if (channel != NULL) {
+        simba__redis_subscription_keep(
+            store, request->mutex, request->ttl_ms + request->transition_ms);
+    }
+}
+
+static bool read_reply(const struct simba__redis_request *r,
+                       struct simba__redis_script_reply *read,
+                       const redisReply *reply)
+{
+    int64_t transition_ms = r->request->transition_ms;
+
+    if (r->script == SIMBA__REDIS_CROWD) {
+        return simba__redis_crowd_reply_read(read, reply, transition_ms);
+    }
+    if (!simba__redis_script_reply_read(read, reply, transition_ms)) {
+        return false;
+    }
+    if (r->script == SIMBA__REDIS_READ) {
+        simba__redis_read_queue(reply, r->request);
+        simba__redis_read_owners(read, reply, r->request);
+    }
+    return true;
+}
+
+static void on_released(struct simba__redis_request *r, const redisReply *reply)
+{
+    simba_reply answer = SIMBA_REPLY_INIT;
+
+    if (reply->elements > 1 && reply->element[1]->type == REDIS_REPLY_STRING) {
+        put_id(answer.to, reply->element[1]->str);
+    }
+    simba_reply_copy(&r->request->reply, &answer);
+    finish(r, SIMBA_OK, NULL);
+}
+
 static void on_reply(struct simba__redis_connection *conn,
                      struct simba__redis_pending *pending,
                      const redisReply *reply)
@@ -653,47 +633,48 @@ static void on_reply(struct simba__redis_connection *conn,
         on_error_reply(r, reply->str);
         return;
     }
-    if (r->script == SIMBA__REDIS_RELEASE) {
-        finish(r, SIMBA_OK, NULL);
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
+        reply->element[0]->integer == FOR_CROWD) {
+        r->script = SIMBA__REDIS_CROWD;
+        r->sends_text = false;
+        simba__redis_request_route(r);
         return;
     }
-    if (!simba__redis_script_reply_read(&read, reply, request->transition_ms)) {
+    if (request->kind == SIMBA_RELEASE || request->kind == SIMBA_LEAVE) {
+        on_released(r, reply);
+        return;
+    }
+    if (!read_reply(r, &read, reply)) {
         simba__redis_request_fail(r, SIMBA_EMISCONFIG,
                                   "the lease key is not of our making");
+        return;
+    }
+    if (request->kind == SIMBA_HAND_OVER && !read.is_mine &&
+        read.owner.id[0] != '\0' && !read.has_tenure) {
+        simba__redis_request_fail(r, SIMBA_EINVAL,
+                                  "%s is of another implementation and cannot "
+                                  "be asked",
+                                  read.owner.id);
         return;
     }
     if (!r->is_joining) {
         r->position = read.position;
         read.position = 0;
     }
-    request->reply.store_ms = read.now_us / 1000;
-    request->reply.owner = read.owner;
-    request->reply.ended = read.ended;
-    request->reply.mine = read.is_mine;
-    if (read.is_mine) {
-        request->reply.token = read.owner.token;
-        if (simba__redis_certain_ms(r->server) <
-            request->ttl_ms + request->transition_ms) {
-            request->reply.lease_ms = simba__redis_certain_ms(r->server);
-        }
-    } else {
-        request->reply.is_queued = read.position != 0;
-        request->reply.position = read.position;
-        request->reply.is_head = read.is_head;
-        request->reply.wait_ms = read.wait_ms;
-    }
-    if (r->script == SIMBA__REDIS_READ) {
-        simba__redis_read_queue(reply, request);
-    }
+    fill_reply(r, &read);
     if (r->is_joining) {
         simba__redis_sight(r, &read);
     }
+    if (read.is_mine && r->store->channels.count > 0 &&
+        (request->kind == SIMBA_ACQUIRE || request->kind == SIMBA_RENEW)) {
+        keep_channel(r);
+    }
     if (read.is_mine && needs_replicas(r)) {
-        r->granted = r->script == SIMBA__REDIS_ACQUIRE && read.renewals == 0
+        r->granted = request->kind == SIMBA_ACQUIRE && read.renewals == 0
                          ? read.owner.token
                          : 0;
         await_replicas(r, conn);
-    } else if (r->script == SIMBA__REDIS_ACQUIRE && !read.is_mine &&
+    } else if (request->kind == SIMBA_ACQUIRE && !read.is_mine &&
                request->join) {
         on_refused(r, &read);
     } else {
@@ -713,6 +694,7 @@ void simba__redis_request_start(struct simba__redis *store,
         [SIMBA_LEAVE] = SIMBA__REDIS_RELEASE,
         [SIMBA_READ] = SIMBA__REDIS_READ,
         [SIMBA_BREAK] = SIMBA__REDIS_BREAK,
+        [SIMBA_HAND_OVER] = SIMBA__REDIS_CROWD,
     };
     struct simba__redis_request *r = calloc(1, sizeof *r);
 
@@ -723,7 +705,10 @@ void simba__redis_request_start(struct simba__redis *store,
     }
     r->store = store;
     r->request = request;
-    r->script = scripts[request->kind];
+    r->script = request->kind <= SIMBA_LEAVE &&
+                        (request->slots > 1 || request->to != NULL)
+                    ? SIMBA__REDIS_CROWD
+                    : scripts[request->kind];
     r->state = SIMBA__REDIS_PAUSED;
     if (request->kind == SIMBA_ACQUIRE && request->join &&
         store->channels.count > 0) {

@@ -1,7 +1,8 @@
-/* The scripts, the keys of a mutex, and the cluster's slot they are in.
- * scripts.lua says what the scripts do. */
+/* The scripts, the keys of a mutex, the cluster's slot they are in, and how a
+ * script is called. scripts.lua and crowd.lua say what the scripts do. */
 #include "backends/redis/redis.h"
 
+#include "backends/redis/crowd_lua.h"   /* made from crowd.lua */
 #include "backends/redis/scripts_lua.h" /* made from scripts.lua */
 
 #include <assert.h>
@@ -10,13 +11,23 @@
 #include <string.h>
 
 static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
-    [SIMBA__REDIS_ACQUIRE] = {.own = SIMBA__REDIS_LUA_ACQUIRE,
-                              .rest = SIMBA__REDIS_LUA_ACQUIRE_DECISION},
-    [SIMBA__REDIS_RENEW] = {.own = SIMBA__REDIS_LUA_RENEW},
-    [SIMBA__REDIS_RELEASE] = {.own = SIMBA__REDIS_LUA_RELEASE},
-    [SIMBA__REDIS_READ] = {.own = SIMBA__REDIS_LUA_READ},
-    [SIMBA__REDIS_BREAK] = {.own = SIMBA__REDIS_LUA_BREAK},
-    [SIMBA__REDIS_DOCTOR] = {.own = SIMBA__REDIS_LUA_DOCTOR},
+    [SIMBA__REDIS_ACQUIRE] = {.own = {SIMBA__REDIS_LUA_ACQUIRE,
+                                      SIMBA__REDIS_LUA_ACQUIRE_BEGIN,
+                                      SIMBA__REDIS_LUA_SETTLE,
+                                      SIMBA__REDIS_LUA_ACQUIRE_DECISION}},
+    [SIMBA__REDIS_RENEW] = {.own = {SIMBA__REDIS_LUA_RENEW}},
+    [SIMBA__REDIS_RELEASE] = {.own = {SIMBA__REDIS_LUA_RELEASE}},
+    [SIMBA__REDIS_READ] = {.own = {SIMBA__REDIS_LUA_MEMBERS,
+                                   SIMBA__REDIS_LUA_READ}},
+    [SIMBA__REDIS_BREAK] = {.own = {SIMBA__REDIS_LUA_MEMBERS,
+                                    SIMBA__REDIS_LUA_BREAK}},
+    [SIMBA__REDIS_CROWD] =
+        {.own = {SIMBA__REDIS_LUA_ACQUIRE, SIMBA__REDIS_LUA_CROWD_BEGIN,
+                 SIMBA__REDIS_LUA_SETTLE, SIMBA__REDIS_LUA_MEMBERS,
+                 SIMBA__REDIS_LUA_CROWD, SIMBA__REDIS_LUA_CROWD_OFFER,
+                 SIMBA__REDIS_LUA_CROWD_CLAIM, SIMBA__REDIS_LUA_CROWD_RENEW,
+                 SIMBA__REDIS_LUA_CROWD_END}},
+    [SIMBA__REDIS_DOCTOR] = {.own = {SIMBA__REDIS_LUA_DOCTOR}},
 };
 
 /* Redis knows a script by the SHA-1 of its text. */
@@ -25,12 +36,17 @@ static void make_scripts(void)
     for (int i = 0; i < SIMBA__REDIS_SCRIPTS; i++) {
         struct simba__redis_script *script = &scripts[i];
 
-        script->length = (size_t)snprintf(
-            script->text, sizeof script->text, "%s%s%s%s%s%s",
-            SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
-            SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE, script->own,
-            script->rest == NULL ? "" : script->rest);
-        assert(script->length < sizeof script->text);
+        script->length =
+            (size_t)snprintf(script->text, sizeof script->text, "%s%s%s%s",
+                             SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
+                             SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE);
+        for (int j = 0; j < SIMBA__REDIS_SECTIONS && script->own[j] != NULL;
+             j++) {
+            script->length += (size_t)snprintf(
+                script->text + script->length,
+                sizeof script->text - script->length, "%s", script->own[j]);
+            assert(script->length < sizeof script->text);
+        }
         simba__sha1(script->text, script->length, script->sha);
     }
 }
@@ -58,8 +74,8 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const simba_attempt *attempt)
 {
     const char *endings[SIMBA__REDIS_KEYS] = {
-        "",       ":tenure",    ":next",    ":undone:", ":token",
-        ":fence", ":contender", ":waiters", ":attempts"};
+        "",       ":tenure",    ":next",    ":undone:",  ":token",
+        ":fence", ":contender", ":waiters", ":attempts", ":owners"};
     char base[SIMBA__REDIS_KEY_MAX];
     size_t base_length =
         (size_t)snprintf(base, sizeof base, "simba:{%s}", mutex);
@@ -97,4 +113,163 @@ unsigned simba__redis_slot_of(const char *mutex)
         crc &= 0xffffU;
     }
     return crc % SIMBA__REDIS_SLOTS;
+}
+
+/* --- a call of a script --------------------------------------------------- */
+
+enum { ARGUMENTS_MOST = 16 };
+
+/* The words of a command that runs a script. */
+struct words {
+    struct simba__redis_command command;
+    const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
+    size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
+    char texts[ARGUMENTS_MOST][SIMBA__REDIS_STILL]; /* were no text before */
+    int text_count;
+};
+
+static void add_word(struct words *words, const char *word, size_t length)
+{
+    assert((size_t)words->command.count <
+           sizeof words->length / sizeof(size_t));
+    words->word[words->command.count] = word;
+    words->length[words->command.count++] = length;
+}
+
+static void add_number(struct words *words, int64_t value)
+{
+    char *text = words->texts[words->text_count++];
+    int length = snprintf(text, sizeof words->texts[0], "%" PRId64, value);
+
+    add_word(words, text, (size_t)length);
+}
+
+/* What the scripts must know of the store: their first argument. */
+static const char *letters_of(const struct simba__redis *store)
+{
+    static const char *const letters[2][2] = {{"", "j"}, {"c", "cj"}};
+
+    return letters[store->settings.shape == SIMBA__REDIS_CLUSTER]
+                  [store->settings.is_jvm_expected];
+}
+
+static void add_text(struct words *words, const char *text)
+{
+    add_word(words, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
+}
+
+/* The arguments of acquire, and with `is_all` each of them. */
+static void add_claim(struct words *words,
+                      struct simba__redis_request *r,
+                      bool is_all)
+{
+    const simba_request *request = r->request;
+    char *still = words->texts[words->text_count++];
+
+    add_number(words, request->ttl_ms + request->transition_ms);
+    add_number(words, request->transition_ms);
+    add_number(words, r->is_joining ? request->waiter_ms : 0);
+    add_number(words, (int64_t)(request->position != 0 ? request->position
+                                                       : r->position));
+    r->is_ending = r->is_joining &&
+                   simba__redis_still_tenure(r->store, request->mutex, still);
+    if (request->token_above != 0) {
+        add_number(words, (int64_t)request->token_above);
+    } else if (r->is_ending || is_all) {
+        add_text(words, NULL);
+    }
+    if (r->is_ending || is_all) {
+        add_text(words, r->is_ending ? still : NULL);
+    }
+}
+
+/* The script crowd does what any other does. */
+static void add_verb(struct words *words, struct simba__redis_request *r)
+{
+    static const char *const verbs[] = {
+        [SIMBA_ACQUIRE] = "acquire", [SIMBA_RENEW] = "renew",
+        [SIMBA_RELEASE] = "release", [SIMBA_LEAVE] = "release",
+        [SIMBA_BREAK] = "break",     [SIMBA_HAND_OVER] = "hand_over"};
+    const simba_request *request = r->request;
+    bool is_admin =
+        request->kind == SIMBA_BREAK || request->kind == SIMBA_HAND_OVER;
+    char *slots = words->texts[words->text_count++];
+
+    add_claim(words, r, true);
+    slots[0] = '\0';
+    if (request->slots > 1) {
+        snprintf(slots, sizeof words->texts[0], ":%" PRIu32, request->slots);
+    }
+    add_text(words, slots);
+    add_text(words, r->granted != 0 ? "release" : verbs[request->kind]);
+    add_number(words, request->tombstone_ms);
+    add_number(words, (int64_t)(is_admin ? request->token : r->granted));
+    add_text(words, request->to);
+    add_number(words, request->now ? 1 : 0);
+    add_text(words, request->reason);
+}
+
+bool simba__redis_send_script(struct simba__redis_request *r,
+                              struct simba__redis_connection *conn)
+{
+    const struct simba__redis_script *script =
+        &simba__redis_scripts()[r->script];
+    const simba_request *request = r->request;
+    const char *command = r->sends_text ? "EVAL" : "EVALSHA";
+    bool is_break = request->kind == SIMBA_BREAK;
+    bool is_of_one = r->script == SIMBA__REDIS_ACQUIRE ||
+                     r->script == SIMBA__REDIS_RENEW ||
+                     r->script == SIMBA__REDIS_RELEASE;
+    struct simba__redis_keys keys;
+    struct words words;
+
+    words.command = (struct simba__redis_command){0, words.word, words.length};
+    words.text_count = 0;
+    add_word(&words, command, strlen(command));
+    if (r->sends_text) {
+        add_word(&words, script->text, script->length);
+    } else {
+        add_word(&words, script->sha, sizeof script->sha - 1);
+    }
+    add_text(&words, is_of_one ? "9" : "10");
+    simba__redis_keys_init(&keys, request->mutex,
+                           is_break ? NULL : &request->attempt);
+    for (int i = 0;
+         i < (is_of_one ? SIMBA__REDIS_KEYS_OF_ONE : SIMBA__REDIS_KEYS); i++) {
+        add_word(&words, keys.text[i], keys.length[i]);
+    }
+    add_text(&words, letters_of(r->store));
+    if (is_of_one || r->script == SIMBA__REDIS_CROWD) {
+        char *attempt = words.texts[words.text_count++];
+
+        simba__redis_attempt_text(&request->attempt, attempt);
+        add_text(&words, request->id);
+        add_word(&words, attempt, SIMBA__REDIS_ATTEMPT);
+    }
+    switch (r->script) {
+    case SIMBA__REDIS_ACQUIRE:
+        add_claim(&words, r, false);
+        break;
+    case SIMBA__REDIS_CROWD:
+        add_verb(&words, r);
+        break;
+    case SIMBA__REDIS_RENEW:
+        add_number(&words, request->ttl_ms + request->transition_ms);
+        break;
+    case SIMBA__REDIS_RELEASE:
+        add_number(&words, request->tombstone_ms);
+        if (r->granted != 0) {
+            add_number(&words, (int64_t)r->granted);
+        }
+        break;
+    case SIMBA__REDIS_READ:
+        add_number(&words, request->want_queue ? 1 : 0);
+        break;
+    default:
+        add_number(&words, (int64_t)request->token);
+        add_number(&words, request->now ? 1 : 0);
+        add_text(&words, request->reason);
+        break;
+    }
+    return simba__redis_send(conn, &words.command, &r->pending);
 }

@@ -15,6 +15,7 @@
 local LEASE, TENURE, NEXT, TOMBSTONE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local TOKEN, FENCE, QUEUE = KEYS[5], KEYS[6], KEYS[7]
 local WAITERS, ATTEMPTS = KEYS[8], KEYS[9]
+local CROWD = 'slots@' -- the owner of a mutex that several own
 local OFFER_MS, JVM_OFFER_MS, JVM_OFFER_MOST_MS = 300, 100, 800
 local IS_CLUSTER = string.find(ARGV[1] or '', 'c', 1, true)
 
@@ -274,7 +275,8 @@ end
 -- What is written down of a tenure.
 --
 -- Behind the owner's id a tenure has a NUL, which is where older versions stop
--- reading, its lease in ms and how often it was renewed.
+-- reading, its lease in ms, how often it was renewed, and if its owner is asked
+-- to hand over the id of the successor, or @ for anybody.
 local NUL = string.char(0)
 
 -- Is this tenure the owner's, and not left over from one that was deleted?
@@ -284,17 +286,17 @@ local function is_tenure_of(tenure, owner)
 end
 
 local function renewals_of(tenure)
-    return string.match(tenure, '%z%d+ (%d+)$')
+    return string.match(tenure, '%z%d+ (%d+)')
 end
 
 -- The lease begins anew; who waits sees it by the count, whatever the clock.
 -- Returns what is written down of it now.
 local function extend(tenure, lease_ms)
-    local renewals = (renewals_of(tenure) or 0) + 1
+    local renewals, asked = string.match(tenure, '%z%d+ (%d+)(.*)$')
     redis.call('PEXPIRE', LEASE, lease_ms)
     redis.call('PEXPIRE', TOKEN, lease_ms)
-    tenure = string.match(tenure, '^%Z*') .. NUL ..
-        lease_ms .. string.format(' %.0f', renewals)
+    tenure = string.match(tenure, '^%Z*') .. NUL .. lease_ms ..
+        string.format(' %.0f', (renewals or 0) + 1) .. (asked or '')
     redis.call('SET', TENURE, tenure, 'PX', lease_ms)
     return tenure
 end
@@ -345,7 +347,7 @@ local function join()
             position_us = last_position_us(now_us)
         end
         put_in_queue(id, position_us)
-        redis.call('HSET', ATTEMPTS, id, attempt)
+        redis.call('HSET', ATTEMPTS, id, attempt .. (ARGV[10] or ''))
     end
     redis.call('HSET', ATTEMPTS, position_field(id),
         string.format('%.0f', position_us))
@@ -391,8 +393,11 @@ local function grant()
     return {1, now_us, id, tenure, tonumber(lease_ms), token, 0, 0, 0}
 end
 
--- name: acquire_decision
--- The rest of it: which of these it is.
+-- name: acquire_begin
+-- What needs no look at the queue. Replies 2 if it is for the script crowd.
+if owner == CROWD then
+    return {2}
+end
 if found[4] then -- undone before it came
     return {0, now_us, owner or '', tenure or '', 0, '', 0, 0, 0}
 end
@@ -403,9 +408,14 @@ if owner == id and tenure and
     return {1, now_us, id, tenure, tonumber(lease_ms),
         string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
 end
+
+-- name: settle
+-- Who asks in the queue, who was offered the mutex and did not come, and an owner
+-- that has passed them. Not functions: to make them would cost each acquire more
+-- than they do.
 if is_awaited then
     local known = redis.call('HGET', ATTEMPTS, id)
-    is_queued = known == attempt
+    is_queued = known == attempt .. (ARGV[10] or '')
     if known and not is_queued then -- a former life of the same id
         forget(id)
         if offered == id then
@@ -436,12 +446,13 @@ if owner and ARGV[9] and is_tenure_of(tenure, owner) and ARGV[9] ==
     redis.call('DEL', LEASE, TOKEN, TENURE)
     owner, tenure = false, false
 end
-if owner then
+if owner and owner ~= CROWD then
     if offered == owner then
         note_jvm_offer(true)
     end
     if offered == id or offered == owner or offered == JVM then
         end_offer() -- passed by one who knows no queue
+        offered = false
     end
     if not is_tenure_of(tenure, owner) and is_awaited then
         if not redis.call('ZSCORE', WAITERS, owner) then
@@ -449,6 +460,11 @@ if owner then
         end
         note_jvm(now_ms, lease_ms)
     end
+end
+
+-- name: acquire_decision
+-- The rest of it: which of these it is.
+if owner then
     return refuse(redis.call('PTTL', LEASE))
 end
 if offered and offered ~= id then
@@ -477,6 +493,9 @@ local found = redis.call('MGET', LEASE, TENURE)
 local owner, tenure = found[1], found[2]
 local now_us = clock_us()
 
+if owner == CROWD then
+    return {2}
+end
 if owner ~= id or not is_tenure_of(tenure, owner) or
     string.sub(tenure, 1, 33) ~= attempt .. ' ' then
     return {0, now_us, owner or '', tenure or '',
@@ -503,6 +522,9 @@ local is_mine = owner == id and is_tenure_of(tenure, owner) and
         string.match(tenure, '^%x+[ !](%d+)') == ARGV[5])
 local was_offered = false
 
+if owner == CROWD then
+    return {2}
+end
 if ARGV[4] ~= '0' then
     redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[4])
 end
@@ -545,12 +567,15 @@ return {is_mine and 1 or 0}
 --
 -- ARGV: letters, 1 to tell the queue as well, 2 to count it; then a word to reply with.
 -- The token is the last one if the mutex is free. The reply ends with the id that
--- it is offered to or '', then id and position us of each in the queue; or,
--- counted, with how many they are and that word.
+-- it is offered to or '' and its slots, then id, position us and slots of each in
+-- the queue; or, counted, with how many they are and that word. Of a crowd it
+-- ends with a list of what the script crowd would reply of each, the oldest first;
+-- of that one only, if the queue is not told.
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
 local owner, tenure = found[1], found[2]
 local offered = found[3] ~= JVM and found[3]
-local reply = {0, clock_us(), owner or '', tenure or '',
+local now_us = clock_us()
+local reply = {0, now_us, owner or '', tenure or '',
     owner and redis.call('PTTL', LEASE) or 0,
     (owner and found[4] or not owner and found[5]) or '', 0, 0, 0}
 
@@ -563,10 +588,27 @@ if ARGV[2] == '2' then
 elseif ARGV[2] == '1' then
     local queue = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')
     reply[10] = offered or ''
+    reply[11] = offered and slots_of(offered) or 0
     for i = 1, #queue, 2 do
         reply[#reply + 1] = queue[i]
         reply[#reply + 1] = math.floor(queue[i + 1] * 1000000 + 0.5)
+        reply[#reply + 1] = slots_of(queue[i])
     end
+end
+if owner == CROWD then
+    local former = string.match(tenure or '', '^%x+[ !]%d+<?(%d*)') or ''
+    local now_ms = math.floor(now_us / 1000)
+    local members = find_members(now_ms)
+    local least, owners = least_slots(members), {}
+    if ARGV[2] == '1' then
+        table.sort(members, is_older)
+    end
+    for i = 1, ARGV[2] == '1' and #members or math.min(#members, 1) do
+        local m = read_member(members[i])
+        owners[i] = {0, now_us, m.id, tenure_of(m, former), m.ends - now_ms,
+            m.token, 0, 0, 0, 0, {m.slot, m.slots, #members, least, ''}}
+    end
+    reply[#reply + 1] = owners
 end
 return reply
 
@@ -575,21 +617,20 @@ return reply
 -- and is free at the end of its lease, or at once.
 --
 -- ARGV: letters, token, 1 for at once, why. Mine: it was there.
--- KEYS[4] is the record of breaks here, a hash: time in us -> which tenure was
--- ended and why, as JSON. No break without an entry, so that comes first.
-local BREAKS = TOMBSTONE
+-- No break without an entry in the record, so that comes first.
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN)
 local owner, tenure = found[1], found[2]
 local now_us = clock_us()
 local reply = {0, now_us, owner or '', tenure or '',
     owner and redis.call('PTTL', LEASE) or 0, owner and found[4] or '', 0, 0, 0}
 
+if owner == CROWD then
+    return {2}
+end
 if not owner or (found[4] or '0') ~= ARGV[2] then
     return reply
 end
-redis.call('HSET', BREAKS, string.format('%.0f', now_us), string.format(
-    '{"token":%s,"id":%s,"now":%s,"reason":%s}', ARGV[2], cjson.encode(owner),
-    tostring(ARGV[3] == '1'), cjson.encode(ARGV[4])))
+note_break(now_us, owner, ARGV[2], ARGV[3] == '1', ARGV[4])
 reply[1] = 1
 if ARGV[3] == '1' then
     redis.call('DEL', LEASE, TOKEN, TENURE)
@@ -634,6 +675,8 @@ try('PEXPIRE', KEY, '1000')
 redis.pcall('DEL', KEY)
 try('HSET', KEY, 'a', '1')
 try('HGET', KEY, 'a')
+try('HGETALL', KEY)
+try('HLEN', KEY)
 try('HDEL', KEY, 'a')
 redis.pcall('DEL', KEY)
 try('ZADD', KEY, '1', 'a')

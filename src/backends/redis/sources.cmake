@@ -19,6 +19,9 @@ if(simba_has_redis)
   simba_embed_sections(
     ${simba_redis_include_dir}/backends/redis/scripts_lua.h
     ${simba_redis_dir}/scripts.lua SIMBA__REDIS_LUA_ "--")
+  simba_embed_sections(
+    ${simba_redis_include_dir}/backends/redis/crowd_lua.h
+    ${simba_redis_dir}/crowd.lua SIMBA__REDIS_LUA_ "--")
   simba_add_store(redis SOURCES ${simba_redis_sources}
                   LINK PkgConfig::hiredis)
 endif()

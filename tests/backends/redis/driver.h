@@ -76,6 +76,23 @@ static inline void must_open(struct handle *handle)
     }
 }
 
+/* --- several owners ------------------------------------------------------- */
+
+static inline void share(struct who *who)
+{
+    simba_request request = asking(who);
+
+    request.slots = UINT32_MAX;
+    run(who, request);
+    who->position = got.is_queued ? got.position : 0;
+    who->token = got.mine ? got.token : who->token;
+}
+
+static inline void end_share(struct who *who)
+{
+    run(who, (simba_request){.kind = SIMBA_RELEASE, .slots = UINT32_MAX});
+}
+
 #define REDIS_TEST(test) TEST_AROUND(test, empty_server, close_handles)
 
 #endif

@@ -706,6 +706,65 @@ REDIS_TEST(test_redis_jvm__jvm_owner_can_be_broken)
     jvm_close(&java);
 }
 
+/* --- beside several owners ----------------------------------------------- */
+
+/* Several are one foreign owner to it, until the last of their leases ends. Who
+ * comes later does not pass it. */
+REDIS_TEST(test_redis_jvm__crowd_is_one_owner)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who carol = person(&first, "carol");
+    struct jvm java;
+
+    must_open(&first);
+    alice.ttl_ms += LEASE;
+    share(&alice);
+    share(&bob);
+    assert_int_equal(got.owned, 2);
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "slots@");
+    assert_true(redis_number(&server, "PTTL %s", KEY) > LEASE);
+    assert_true(redis_number(&server, "PTTL %s:owners", KEY) > LEASE);
+    jvm_open(&java, "java");
+    jvm_joins(&java);
+    share(&carol);
+    expect_queued(true); /* of ours */
+    end_share(&alice);
+    assert_in_range(redis_number(&server, "PTTL %s", KEY), 1, LEASE);
+    assert_false(jvm_acquire(&java, true));
+    end_share(&bob);
+    assert_int_equal(redis_number(&server, "EXISTS %s:owners", KEY), 0);
+    share(&carol);
+    expect_queued(true);
+    assert_true(jvm_acquire(&java, true));
+    jvm_release_a(&java);
+    share(&carol);
+    assert_true(got.mine);
+    jvm_close(&java);
+}
+
+/* One without a position hears the broadcasts, and would never find it free. */
+REDIS_TEST(test_redis_jvm__crowd_makes_way_for_it)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct jvm java;
+
+    must_open(&first);
+    share(&alice);
+    jvm_open(&java, "java");
+    share(&bob);
+    expect_queued(true);
+    assert_false(jvm_acquire(&java, false));
+    end_share(&alice);
+    assert_string_equal(jvm_hear(&java), "released@@alice");
+    assert_true(jvm_acquire(&java, false));
+    share(&bob);
+    expect_queued(true);
+    jvm_release_c(&java);
+    share(&bob);
+    assert_true(got.mine);
+    jvm_close(&java);
+}
+
 int main(void)
 {
     return run_unit_tests(start_server, remove_server);

@@ -8,6 +8,8 @@ enum { SHORT_LEASE = 25 };
 
 static struct simba__mutex_record record;
 static struct who who[PEOPLE];
+static uint32_t slots[PEOPLE]; /* of each attempt */
+static bool has_slots;
 
 static struct simba__waiter *find_waiter(const char *id)
 {
@@ -46,11 +48,15 @@ static bool is_about(int64_t a, int64_t b)
 /* Within a millisecond of an end, the two may see different sides of it. */
 static bool is_at_an_edge(int64_t now_ms)
 {
+    const struct simba__tenure *tenure;
     bool is_edge =
-        is_near(record.owner.transition_at_ms, now_ms) ||
         (record.is_offered && is_about(record.offered_until_ms, now_ms)) ||
         (record.is_offered && is_near(record.offered.lapses_ms, now_ms));
 
+    for (size_t i = 0; (tenure = simba__mutex_tenure(&record, i)) != NULL;
+         i++) {
+        is_edge |= is_near(tenure->owner.transition_at_ms, now_ms);
+    }
     for (size_t i = 0; i < record.queue_count; i++) {
         is_edge |= is_near(record.queue[i].lapses_ms, now_ms);
     }
@@ -95,14 +101,16 @@ static void compare_line(int64_t asked_ms)
 
 static bool is_alike(const simba_reply *reply)
 {
-    const char *owner =
-        simba__mutex_is_held(&record, got.store_ms) ? record.owner.id : "";
+    bool is_exact = reply->owned > 0 && !record.is_offered;
 
     return got.mine == reply->mine && has_same_token(reply) &&
            got.is_queued == reply->is_queued && got.is_head == reply->is_head &&
-           (owner[0] == '\0' ? is_about(got.wait_ms, reply->wait_ms)
-                             : is_near(got.wait_ms, reply->wait_ms)) &&
-           strcmp(got.owner.id, owner) == 0;
+           (is_exact ? is_near(got.wait_ms, reply->wait_ms)
+                     : is_about(got.wait_ms, reply->wait_ms)) &&
+           got.owned == reply->owned && got.slots == reply->slots &&
+           got.slot == reply->slot && got.owner.slot == reply->owner.slot &&
+           strcmp(got.asked, reply->asked) == 0 &&
+           strcmp(got.owner.id, reply->owner.id) == 0;
 }
 
 static void begin_anew(void)
@@ -112,6 +120,7 @@ static void begin_anew(void)
     redis_number(&server, "FLUSHALL");
     for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(&first, ids[i], SHORT_LEASE);
+        slots[i] = 0;
     }
 }
 
@@ -138,14 +147,20 @@ static void check(int i,
     replay(one, request, &reply);
     if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {
         *is_lost |= is_edge;
+        if (!is_edge && request->kind != SIMBA_LEAVE &&
+            (request->to != NULL || request->slots > 1)) {
+            assert_string_equal(got.to, reply.to);
+        }
     } else if (!is_alike(&reply)) {
         if (!is_edge) {
             fail_msg("request %d, kind %d of %s: mine %d/%d queued %d/%d head "
-                     "%d/%d wait %d/%d owner %s/%s",
+                     "%d/%d wait %d/%d owner %s/%s owned %u/%u of %u/%u slot "
+                     "%u/%u asked %s/%s",
                      i, request->kind, one->id, got.mine, reply.mine,
                      got.is_queued, reply.is_queued, got.is_head, reply.is_head,
                      (int)got.wait_ms, (int)reply.wait_ms, got.owner.id,
-                     record.owner.id);
+                     reply.owner.id, got.owned, reply.owned, got.slots,
+                     reply.slots, got.slot, reply.slot, got.asked, reply.asked);
         }
         *is_lost = true;
     } else if (request->kind == SIMBA_ACQUIRE && got.is_queued && !is_edge) {
@@ -156,14 +171,36 @@ static void check(int i,
     }
 }
 
-REDIS_TEST(test_redis_model__does_as_the_model_does)
+/* A contender keeps its slots; a renewal may let more in. Now and then one is
+ * asked to hand over, and who releases names its successor. */
+static void add_slots(int i, simba_request *request, unsigned dice)
+{
+    static const uint32_t some[] = {1, 2, 3, 3, UINT32_MAX};
+
+    if (slots[i] == 0 && request->kind == SIMBA_ACQUIRE) {
+        slots[i] = some[dice / 10 % 5];
+    }
+    request->slots = slots[i];
+    if (request->kind == SIMBA_RENEW && dice / 10 % 4 == 0) {
+        request->slots = UINT32_MAX;
+    } else if (request->kind == SIMBA_RENEW && dice / 10 % 4 == 1) {
+        request->kind = SIMBA_HAND_OVER;
+    }
+    if (dice / 20 % 2 == 0 &&
+        (request->kind == SIMBA_RELEASE || request->kind == SIMBA_HAND_OVER)) {
+        request->to = ids[dice / 40 % PEOPLE];
+    }
+}
+
+static void play(int requests)
 {
     unsigned dice = 12345;
     int anew = 0;
+    struct who admin = person(&first, "admin");
 
     must_open(&first);
     begin_anew();
-    for (int i = 0; i < REQUESTS; i++) {
+    for (int i = 0; i < requests; i++) {
         struct who *one;
         int64_t from;
         bool is_lost;
@@ -173,6 +210,12 @@ REDIS_TEST(test_redis_model__does_as_the_model_does)
         one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
         request = any_request(one, SHORT_LEASE, dice / 65536);
+        if (has_slots) {
+            add_slots((int)(one - who), &request, dice / 65536);
+        }
+        if (request.kind == SIMBA_HAND_OVER) {
+            one = &admin;
+        }
         from = simba_loop_now_ms();
         run(one, request);
         is_lost = simba_loop_now_ms() - from > 1;
@@ -180,6 +223,7 @@ REDIS_TEST(test_redis_model__does_as_the_model_does)
         one->position = got.is_queued ? got.position : one->position;
         if (request.kind == SIMBA_LEAVE || request.kind == SIMBA_RELEASE) {
             *one = newcomer(&first, one->id, SHORT_LEASE);
+            slots[one - who] = 0;
         }
         if (is_lost) {
             begin_anew();
@@ -189,8 +233,20 @@ REDIS_TEST(test_redis_model__does_as_the_model_does)
             redis_nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
         }
     }
-    assert_true(anew < REQUESTS * 9 / 10);
+    assert_true(anew < requests * 9 / 10);
     simba__mutex_fini(&record);
+}
+
+REDIS_TEST(test_redis_model__does_as_the_model_does)
+{
+    has_slots = false;
+    play(REQUESTS);
+}
+
+REDIS_TEST(test_redis_model__does_so_with_slots_and_successors)
+{
+    has_slots = true;
+    play(REQUESTS / 2);
 }
 
 int main(void)

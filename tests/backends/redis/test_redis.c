@@ -309,6 +309,119 @@ REDIS_TEST(test_redis__breaks_are_in_the_book)
     freeReplyObject(book);
 }
 
+/* Each of several owners has its own break, and its own tombstone. */
+REDIS_TEST(test_redis__breaks_one_of_several)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    must_open(&first);
+    share(&alice);
+    share(&bob);
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token});
+    assert_true(got.mine);
+    assert_string_equal(got.owner.id, "alice");
+    renew(&alice);
+    assert_false(got.mine);
+    share(&alice);
+    assert_false(got.mine);
+    renew(&bob);
+    assert_true(got.mine);
+    run(&bob, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(told.owner_count, 2);
+    assert_true(told.owners[0].is_broken && !told.owners[1].is_broken);
+    run(&bob, (simba_request){
+                  .kind = SIMBA_BREAK, .token = alice.token, .now = true});
+    assert_int_equal(redis_number(&server, "HLEN %s:broken", KEY), 2);
+    assert_int_equal(redis_number(&server, "HLEN %s:owners", KEY), 1);
+    run(&bob, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
+    share(&bob);
+    assert_false(got.mine);
+    assert_false(got.is_queued);
+    assert_int_equal(redis_number(&server, "EXISTS %s %s:owners", KEY, KEY), 0);
+}
+
+/* A program that knows of one owner only may end the tenures of several, if
+ * none of them was renewed for a lease. What is left of them counts no more. */
+REDIS_TEST(test_redis__ended_crowd_does_not_come_back)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    must_open(&first);
+    share(&alice);
+    redis_number(&server, "DEL %s %s:token %s:tenure", KEY, KEY, KEY);
+    share(&bob);
+    assert_true(got.mine);
+    assert_int_equal(got.owned, 1);
+    assert_int_equal(got.slot, 0);
+    run(&alice, (simba_request){.kind = SIMBA_RENEW, .slots = UINT32_MAX});
+    assert_false(got.mine);
+}
+
+/* The server's clock has gone back by an hour: a dead one of several has its
+ * lease from when somebody asks, and no more. */
+REDIS_TEST(test_redis__one_of_several_is_ended_after_its_lease)
+{
+    struct who dead = person(&first, "dead"), bob = person(&first, "bob");
+    struct who carol = person(&first, "carol");
+    static const char clock_back[] =
+        "local all = redis.call('HGETALL', KEYS[1]) "
+        "for i = 1, #all, 2 do "
+        "    if string.find(all[i + 1], ' dead%z') then "
+        "        redis.call('HSET', KEYS[1], all[i], (string.gsub(all[i + 1], "
+        "            '^%d+', function(ms) "
+        "                return string.format('%.0f', ms + 3600000) end))) "
+        "    end "
+        "end "
+        "return #all";
+
+    must_open(&first);
+    share(&bob);
+    dead.ttl_ms = 60;
+    dead.transition_ms = 40;
+    share(&dead);
+    redis_number(&server, "EVAL %s 1 %s:owners", clock_back, KEY);
+    redis_number(&server, "PEXPIRE %s 3700000", KEY);
+    ask(&carol);
+    assert_in_range(got.wait_ms, 0, 100);
+    assert_in_range(redis_number(&server, "PTTL %s", KEY), 1, LEASE);
+    await((share(&bob), got.owned == 1));
+}
+
+/* So many that a renewal looks at its own tenure only. */
+REDIS_TEST(test_redis__many_share_a_mutex)
+{
+    enum { MANY = 34 };
+    struct who who[MANY];
+    char names[MANY][8];
+
+    must_open(&first);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "r%d", i);
+        who[i] = person(&first, names[i]);
+        share(&who[i]);
+        assert_true(got.mine);
+        assert_int_equal(got.slot, i);
+    }
+    who[1].ttl_ms += LEASE;
+    renew(&who[1]);
+    expect_mine(&who[1]);
+    assert_int_equal(got.slot, 1);
+    assert_true(redis_number(&server, "PTTL %s", KEY) > LEASE);
+    assert_true(redis_number(&server, "PTTL %s:owners", KEY) > LEASE);
+    run(&who[0],
+        (simba_request){.kind = SIMBA_HAND_OVER, .token = who[0].token});
+    assert_true(got.mine);
+    run(&who[0], (simba_request){.kind = SIMBA_BREAK, .token = who[0].token});
+    renew(&who[0]);
+    assert_false(got.mine);
+    end_share(&who[0]);
+    renew(&who[0]);
+    assert_false(got.mine);
+    look(&who[0]);
+    assert_string_equal(got.owner.id, "r1"); /* the oldest now */
+    assert_int_equal(got.owned, MANY - 1);
+}
+
 static enum simba_gravity gravity_of(const char *name)
 {
     for (int i = 0; i < told.finding_count; i++) {

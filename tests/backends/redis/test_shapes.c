@@ -172,6 +172,7 @@ static void expect_failure(struct who *who, simba_request request, int wanted)
 SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed)
 {
     struct who alice = person(&first, "alice");
+    simba_request request = asking(&alice);
     char url[1100];
 
     start_patient_sentinels();
@@ -182,9 +183,13 @@ SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed)
     redis_kill(&shape.nodes[1]);
     expect_failure(&alice, (simba_request){.kind = SIMBA_RENEW},
                    SIMBA_EUNKNOWN);
-    expect_failure(&alice, asking(&alice), SIMBA_EUNAVAIL);
+    expect_failure(&alice, request, SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "only 1 of 2 replicas"));
     assert_int_equal(redis_number(&shape.nodes[0], "EXISTS %s", KEY), 0);
+    request.slots = 3;
+    expect_failure(&alice, request, SIMBA_EUNAVAIL);
+    assert_int_equal(
+        redis_number(&shape.nodes[0], "EXISTS %s %s:owners", KEY, KEY), 0);
     redis_run(&shape.nodes[1]);
     await(try_run(&alice, asking(&alice)) == SIMBA_OK && got.mine);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEASE_WORDS = 3 + SIMBA__REDIS_KEYS + 7 };
+enum { LEASE_WORDS = 3 + SIMBA__REDIS_KEYS_OF_ONE + 7 };
 
 struct simba_floor {
     redisContext *command;
@@ -193,7 +193,7 @@ static int run_script(simba_floor *floor,
     words[0] = is_whole ? "EVAL" : "EVALSHA";
     words[1] = is_whole ? script->text : script->sha;
     words[2] = "9";
-    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+    for (int i = 0; i < SIMBA__REDIS_KEYS_OF_ONE; i++) {
         words[count++] = floor->keys.text[i];
     }
     words[count++] = ""; /* no letters */
@@ -282,13 +282,14 @@ static int name_keys(simba_floor *floor, const char *mutex, simba_error *error)
 /* The counter as well: no tenure of a user hangs on it. */
 static void forget_keys(const simba_floor *floor)
 {
-    const char *words[1 + SIMBA__REDIS_KEYS] = {"DEL"};
+    const char *words[1 + SIMBA__REDIS_KEYS_OF_ONE] = {"DEL"};
 
-    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+    for (int i = 0; i < SIMBA__REDIS_KEYS_OF_ONE; i++) {
         words[1 + i] = floor->keys.text[i];
     }
     if (floor->command->err == 0 && floor->keys.length[0] > 0) {
-        (void)exchange(floor->command, 1 + SIMBA__REDIS_KEYS, words, NULL);
+        (void)exchange(floor->command, 1 + SIMBA__REDIS_KEYS_OF_ONE, words,
+                       NULL);
     }
 }
 
