@@ -144,7 +144,7 @@ int simba_session_open(const simba_backend_config *config,
     self->base = (simba_backend){ops->table, config->loop};
     self->first_ms = FIRST_MS;
     self->pinging.fire = on_ping;
-    rc = connect(self, config, error);
+    rc = ops->connection == NULL ? SIMBA_OK : connect(self, config, error);
     if (rc == SIMBA_OK) {
         *backend = &self->base;
     } else {

@@ -208,7 +208,8 @@ typedef struct simba_session_ops {
     uint32_t store_size;            /**< of the author's struct */
     const simba_backend_ops *table; /**< the author's */
     /** The hooks of the connection, whose `self` is the store, and how it is
-     * made; what is of the URL and of the loop is filled in. */
+     * made; what is of the URL and of the loop is filled in. MAY be NULL: the
+     * store makes its connections itself. */
     const simba_connection_config *connection;
     /** An example of its URLs, with the port that is meant where none is named:
      * "rank://host:7265". */

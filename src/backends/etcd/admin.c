@@ -309,17 +309,8 @@ static void take_members(struct admin *admin)
     while (simba__pb_next(&rest, 2, &member)) {
         *(simba__pb_read(member).number[5] != 0 ? &learners : &voters) += 1;
     }
-    if (voters <= 1) {
-        FIND(WEAK, "quorum",
-             "a single server: while it is down nobody acquires, and what its "
-             "disk loses is lost");
-    } else {
-        simba_request_add_finding(
-            admin->request,
-            voters % 2 == 0 ? SIMBA_FINDING_NOTE : SIMBA_FINDING_OK, "quorum",
-            "%d servers vote: mutexes survive the loss of %d", voters,
-            (voters - 1) / 2);
-    }
+    simba__servers_find_quorum(admin->request, "quorum", voters,
+                               SIMBA_FINDING_WEAK);
     if (learners > 0) {
         FIND(NOTE, "learners", "%d servers learn and have no vote yet",
              learners);
@@ -335,15 +326,10 @@ static void take_reached(struct admin *admin)
 /* StatusResponse: 2 version, 4 leader, 10 whether it only learns. */
 static void take_status(struct admin *admin)
 {
-    const simba__etcd *self = admin->txn.self;
-    const struct simba__url *url = &self->settings.url;
+    const struct simba__servers *servers = &admin->txn.self->settings.servers;
     simba__pb_fields status = simba__pb_read(admin->txn.rpc.reply);
     simba__pb_bytes version = status.bytes[2];
-    bool is_local = true;
 
-    for (size_t i = 0; i < url->host_count; i++) {
-        is_local &= simba__url_is_local(url->hosts[i].name);
-    }
     FIND(OK, "version", "etcd %.*s",
          (int)(version.length > 40 ? 40 : version.length),
          version.length == 0 ? "" : version.at);
@@ -354,14 +340,8 @@ static void take_status(struct admin *admin)
     } else {
         FIND(OK, "leader", "the servers have a leader");
     }
-    if (self->settings.tls.is_on || is_local) {
-        FIND(OK, "tls",
-             self->settings.tls.is_on ? "what is sent is encrypted"
-                                      : "what is sent stays on this machine");
-    } else {
-        FIND(WEAK, "tls", "passwords and ids travel in the clear");
-    }
-    if (url->user != NULL) {
+    simba__servers_find_tls(servers, admin->request);
+    if (servers->url.user != NULL) {
         FIND(OK, "auth", "a user and password are asked for");
     } else {
         FIND(WEAK, "auth", "whoever reaches the servers may free a mutex");

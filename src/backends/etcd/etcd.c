@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum {
-    FIRST_MS = 2500, /* without an answer for so long, from the start */
     CALL_MS = 3000,  /* of calls that nobody asked for */
     FRESH_MS = 2000, /* for how long one look is good for all */
     TTL_LEAST_S = 5, /* of the session's lease */
@@ -348,35 +347,25 @@ static void on_down(void *grpc,
     }
 }
 
-static int connect(simba__etcd *self,
-                   const simba_backend_config *given,
-                   simba_error *error)
+static int connect(simba__etcd *self, simba_error *error)
 {
-    const struct simba__url *url = &self->settings.url;
-    simba_connection_config config = {.loop = given->loop,
-                                      .hosts = url->hosts,
-                                      .host_count = url->host_count,
-                                      .first_host = SIMBA_CONNECTION_ANY_HOST,
-                                      .fails_unsent = true,
-                                      .ready = on_ready,
-                                      .down = on_down,
-                                      .log = given->log,
-                                      .log_user = given->log_user};
-    int rc = SIMBA_OK;
+    struct simba__servers *servers = &self->settings.servers;
+    int rc = simba__tls_context_open(&servers->tls, "etcd",
+                                     &servers->tls_context, error);
+    simba_connection_config config =
+        simba__servers_connection(servers, &self->base);
 
-    if (self->settings.tls.is_on) {
-        rc = simba__tls_context_open(&self->settings.tls, "etcd",
-                                     &self->tls_context, error);
-        config.filter = &simba__tls_filter;
-        config.filter_context = self->tls_context;
-    }
-    self->grpc.user = url->user;
-    self->grpc.password = url->password;
     if (rc == SIMBA_OK) {
-        simba_loop_enter(given->loop);
+        config.ready = on_ready;
+        config.down = on_down;
+        config.log = self->log.write;
+        config.log_user = self->log.user;
+        self->grpc.user = servers->url.user;
+        self->grpc.password = servers->url.password;
+        simba_loop_enter(config.loop);
         rc = simba__grpc_open(&self->grpc, &config, error);
         self->base.connection = self->grpc.connection;
-        simba_loop_leave(given->loop);
+        simba_loop_leave(config.loop);
     }
     return rc;
 }
@@ -422,6 +411,8 @@ static void close_session(simba_session_store *store, simba_request *request)
 
 static const simba_session_ops session_ops = {
     .size = sizeof session_ops,
+    .store_size = sizeof(simba__etcd),
+    .table = &simba_module,
     .entry_size = sizeof(simba__etcd_entry),
     .mutex_size = sizeof(simba__etcd_mutex),
     .name = "etcd",
@@ -441,48 +432,39 @@ static const simba_session_ops session_ops = {
     .close_session = close_session,
 };
 
-static void free_store(simba__etcd *self)
+static void close_store(simba_backend *base)
 {
-    simba__tls_context_close(self->tls_context);
-    simba__etcd_settings_fini(&self->settings);
-    free(self);
+    simba__servers_fini(&SIMBA__ETCD(base)->settings.servers);
+    simba_session_close(base);
 }
 
 static int open_store(const simba_backend_config *config,
                       simba_backend **backend,
                       simba_error *error)
 {
-    simba__etcd *self = calloc(1, sizeof *self);
-    int rc;
+    int rc = simba_session_open(config, &session_ops, backend, error);
+    simba__etcd *self = SIMBA__ETCD(*backend);
 
-    *backend = NULL;
-    if (self == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "etcd: no memory");
-    }
-    rc = simba__etcd_settings_init(&self->settings, config->rest, error);
-    if (rc == SIMBA_OK) {
-        self->base.base.ops = &simba_module;
-        self->base.base.loop = config->loop;
-        self->base.ops = &session_ops;
-        self->base.first_ms = FIRST_MS;
-        self->base.fresh_ms = FRESH_MS;
-        self->log = (struct simba__log){config->log, config->log_user, "etcd"};
-        self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
-        self->keeping.fire = keep_alive;
-        self->beginning.fire = on_beginning;
-        self->last_watch = &self->watches;
-        simba_clock_id(self->clock_id);
-        self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
-        self->keep_alive.is_stream = true;
-        self->keep_alive.done = on_kept;
-        rc = connect(self, config, error);
-    }
     if (rc != SIMBA_OK) {
-        free_store(self);
         return rc;
     }
-    *backend = &self->base.base;
-    return SIMBA_OK;
+    self->base.fresh_ms = FRESH_MS;
+    self->log = (struct simba__log){config->log, config->log_user, "etcd"};
+    self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
+    self->keeping.fire = keep_alive;
+    self->beginning.fire = on_beginning;
+    self->last_watch = &self->watches;
+    simba_clock_id(self->clock_id);
+    self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
+    self->keep_alive.is_stream = true;
+    self->keep_alive.done = on_kept;
+    rc = simba__etcd_settings_init(&self->settings, config->rest, error);
+    rc = rc == SIMBA_OK ? connect(self, error) : rc;
+    if (rc != SIMBA_OK) {
+        close_store(*backend);
+        *backend = NULL;
+    }
+    return rc;
 }
 
 static void detach(simba_backend *base)
@@ -499,11 +481,6 @@ static void detach(simba_backend *base)
     simba__rpc_fini(&self->keep_alive);
     simba__rpc_fini(&self->watch_stream);
     simba__grpc_close(&self->grpc);
-}
-
-static void close_store(simba_backend *base)
-{
-    free_store(SIMBA__ETCD(base));
 }
 
 const simba_backend_ops simba_module = {

@@ -20,8 +20,7 @@
 #include "core/mutex_model.h"
 #include "kit/backoff.h"
 #include "kit/log.h"
-#include "kit/tls.h"
-#include "kit/url.h"
+#include "kit/servers.h"
 
 typedef struct simba__etcd simba__etcd;
 typedef struct simba__etcd_settings simba__etcd_settings;
@@ -30,16 +29,17 @@ typedef struct simba__etcd_watch simba__etcd_watch;
 typedef struct simba__etcd_mutex simba__etcd_mutex;
 typedef struct simba__etcd_entry simba__etcd_entry;
 
+enum { SIMBA__ETCD_NAMESPACE_MOST = 128 };
+
 struct simba__etcd_settings {
-    struct simba__url url;
-    struct simba__tls_settings tls;
-    char *prefix; /* of all keys: "simba/" or "namespace/" */
+    struct simba__servers servers;
+    /* Of all keys: "simba/" or "namespace/". */
+    char prefix[SIMBA__ETCD_NAMESPACE_MOST + 2];
 };
 
 int simba__etcd_settings_init(simba__etcd_settings *settings,
                               const char *rest,
                               simba_error *error);
-void simba__etcd_settings_fini(simba__etcd_settings *settings);
 char *simba__etcd_help(void);
 
 /* --- txn.c: keys, owners, transactions ----------------------------------- */
@@ -271,7 +271,6 @@ struct simba__etcd {
     simba__etcd_settings settings;
     struct simba__log log;
     simba__grpc grpc;
-    simba__tls_context *tls_context; /* NULL: no TLS */
     bool is_closing;
     bool has_failed;               /* since the connection was there */
     int64_t sure_ms;               /* when a watch was confirmed last */

@@ -577,7 +577,6 @@ int simba__grpc_open(simba__grpc *grpc,
     ours.down = down;
     ours.flush = flush;
     ours.has_pushes = true;
-    ours.hang_up_hint = config->filter == NULL ? ": does it want TLS?" : NULL;
     return simba_connection_open(&ours, &grpc->connection, error);
 }
 

@@ -6,7 +6,7 @@ pkg_check_modules(nghttp2 IMPORTED_TARGET ${SIMBA_NGHTTP2})
 simba_want_store(etcd simba_has_etcd "libnghttp2-dev libssl-dev"
                  nghttp2_FOUND openssl_FOUND)
 if(simba_has_etcd)
-  set(simba_etcd_sources ${simba_src}/kit/tls.c)
+  set(simba_etcd_sources ${simba_src}/kit/tls.c ${simba_src}/kit/servers.c)
   foreach(name IN ITEMS acquire admin etcd grpc protobuf settings txn watches
                         writes)
     list(APPEND simba_etcd_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)

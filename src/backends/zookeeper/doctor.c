@@ -41,19 +41,13 @@ static int count_servers(const char *config)
 
 static void find_ensemble(const simba__zk_reply *config, simba_request *request)
 {
-    int servers = config->rc == SIMBA__ZK_OK ? count_servers(config->data) : 0;
-
     if (config->rc != SIMBA__ZK_OK) {
         FIND(NOTE, "ensemble", "the servers do not tell how many they are: %s",
              simba__zk_words(config->rc));
-    } else if (servers <= 1) {
-        FIND(NOTE, "ensemble",
-             "a single server: while it is down nobody acquires");
     } else {
-        simba_request_add_finding(
-            request, servers % 2 == 0 ? SIMBA_FINDING_NOTE : SIMBA_FINDING_OK,
-            "ensemble", "%d servers vote: mutexes survive the loss of %d",
-            servers, (servers - 1) / 2);
+        simba__servers_find_quorum(request, "ensemble",
+                                   count_servers(config->data),
+                                   SIMBA_FINDING_NOTE);
     }
 }
 
@@ -122,22 +116,6 @@ static void find_acl(const simba__zk_settings *settings,
     }
 }
 
-static void find_tls(const simba__zk_settings *settings, simba_request *request)
-{
-    bool is_local = true;
-
-    for (size_t i = 0; i < settings->url.host_count; i++) {
-        is_local &= simba__url_is_local(settings->url.hosts[i].name);
-    }
-    if (settings->tls.is_on) {
-        FIND(OK, "tls", "what is sent is encrypted");
-    } else if (is_local) {
-        FIND(OK, "tls", "not needed: this machine");
-    } else {
-        FIND(WEAK, "tls", "not encrypted: say tls=on");
-    }
-}
-
 static void report(admin_t *admin)
 {
     const simba__zk_settings *settings = &admin->self->settings;
@@ -152,7 +130,7 @@ static void report(admin_t *admin)
          "leases count on monotonic clocks: steps of the wall clock do "
          "nothing");
     FIND(OK, "token", "tokens are transaction ids of the ensemble");
-    find_tls(settings, request);
+    simba__servers_find_tls(&settings->servers, request);
     FIND(NOTE, "queue",
          "a stopped process keeps its position until its session ends");
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);

@@ -591,31 +591,20 @@ simba__zk_session *simba__zk_session_open(simba__zk *self,
                                           bool is_main)
 {
     simba__zk_session *session = calloc(1, sizeof *session);
-    simba_connection_config config = {
-        .size = sizeof config,
-        .store = "zookeeper",
-        .loop = self->base.base.loop,
-        .hosts = self->settings.url.hosts,
-        .host_count = self->settings.url.host_count,
-        .first_host = SIMBA_CONNECTION_ANY_HOST,
-        .self = session,
-        .connected = connected,
-        .received = received,
-        .ready = on_ready,
-        .down = on_down,
-        .filter = self->tls_context == NULL ? NULL : &simba__tls_filter,
-        .filter_context = self->tls_context,
-        /* Not so long that a session would be old before it is of use. */
-        .come_up_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, COME_UP_MS),
-        .silence_ms = silence_ms(asked_ms), /* until another T is agreed on */
-        .input_most = PACKET_MOST + 4,
-        .has_pushes = true,
-        .fails_unsent = true,
-        .hang_up_hint =
-            self->tls_context == NULL ? ": does it want TLS?" : NULL,
-        .delay_ms = is_main ? self->losses.last_ms : 0};
+    simba_connection_config config =
+        simba__servers_connection(&self->settings.servers, &self->base);
     simba_error error;
 
+    config.self = session;
+    config.connected = connected;
+    config.received = received;
+    config.ready = on_ready;
+    config.down = on_down;
+    /* Not so long that a session would be old before it is of use. */
+    config.come_up_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, COME_UP_MS);
+    config.silence_ms = silence_ms(asked_ms); /* until another is agreed on */
+    config.input_most = PACKET_MOST + 4;
+    config.delay_ms = is_main ? self->losses.last_ms : 0;
     if (session == NULL || simba_connection_open(&config, &session->connection,
                                                  &error) != SIMBA_OK) {
         free(session);

@@ -6,7 +6,6 @@
 #include "backends/zookeeper/zookeeper.h"
 
 #include "util/file.h"
-#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,19 +24,13 @@ static const struct simba__url_form form = {
     .parameters = parameters,
     .is_networked = true,
     .port = 2181,
-    .tls_offset = offsetof(simba__zk_settings, tls)};
+    .tls_offset = SIMBA__SERVERS_TLS};
 
 /* Says what is wrong, or NULL. */
 static const char *check(const simba__zk_settings *settings)
 {
-    const struct simba__url *url = &settings->url;
+    const struct simba__url *url = &settings->servers.url;
 
-    if (url->host_count == 0) {
-        return "the URL names no host";
-    }
-    if (!simba__text_unescape(url->path)) {
-        return "broken %-escape in the chroot";
-    }
     if (strstr(url->path, "//") != NULL) {
         return "empty name in the chroot";
     }
@@ -54,19 +47,14 @@ int simba__zk_settings_init(simba__zk_settings *settings,
                             const char *rest,
                             simba_error *error)
 {
-    struct simba__url *url = &settings->url;
+    const struct simba__url *url = &settings->servers.url;
     const char *problem;
-    size_t length;
     int rc;
 
-    *settings = (simba__zk_settings){.tls = SIMBA__TLS_DEFAULTS, .acl = -1};
-    rc = simba__url_read(url, &form, rest, error);
+    *settings = (simba__zk_settings){.acl = -1};
+    rc = simba__servers_read(&settings->servers, &form, rest, error);
     if (rc != SIMBA_OK) {
         return rc;
-    }
-    length = strlen(url->path);
-    while (length > 0 && url->path[length - 1] == '/') {
-        url->path[--length] = '\0';
     }
     problem = check(settings);
     if (problem != NULL) {
@@ -76,24 +64,20 @@ int simba__zk_settings_init(simba__zk_settings *settings,
         settings->acl =
             url->user == NULL ? SIMBA__ZK_ACL_OPEN : SIMBA__ZK_ACL_CREATOR;
     }
-    settings->chroot = url->path;
     if (asprintf(&settings->base, "%s/simba", url->path) < 0) {
         settings->base = NULL;
+    } else if (url->user == NULL ||
+               asprintf(&settings->auth, "%s:%s", url->user,
+                        url->password == NULL ? "" : url->password) >= 0) {
+        return SIMBA_OK;
     }
-    if (url->user != NULL &&
-        asprintf(&settings->auth, "%s:%s", url->user,
-                 url->password == NULL ? "" : url->password) < 0) {
-        settings->auth = NULL;
-    }
-    return settings->base == NULL ||
-                   (url->user != NULL && settings->auth == NULL)
-               ? simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory")
-               : simba__tls_settle(&settings->tls, &form, false, error);
+    settings->auth = NULL;
+    return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
 }
 
 void simba__zk_settings_fini(simba__zk_settings *settings)
 {
-    simba__url_fini(&settings->url);
+    simba__servers_fini(&settings->servers);
     simba__secret_free(settings->auth);
     free(settings->base);
     *settings = (simba__zk_settings){0};

@@ -19,7 +19,6 @@
 
 enum {
     LEASE_ANY_MS = 16000, /* who only reads does not care */
-    FIRST_MS = 2500,      /* without an answer for so long, from the start */
     LOST_FIRST_MS = 10,   /* from a session that was lost to the next */
     LOST_MOST_MS = 1000
 };
@@ -257,7 +256,8 @@ void simba__zk_ready(simba__zk *self)
  * either. */
 void simba__zk_down(simba__zk *self, const simba_error *why)
 {
-    size_t downs = self->session->downs, hosts = self->settings.url.host_count;
+    size_t downs = self->session->downs;
+    size_t hosts = self->settings.servers.url.host_count;
 
     simba__zk_watches_lost(self);
     simba__zk_written(self);
@@ -400,6 +400,8 @@ static void close_session(simba_session_store *store, simba_request *request)
 
 static const simba_session_ops session_ops = {
     .size = sizeof session_ops,
+    .store_size = sizeof(simba__zk),
+    .table = &simba_module,
     .entry_size = sizeof(simba__zk_latch),
     .mutex_size = sizeof(simba__zk_mutex),
     .name = "zookeeper",
@@ -418,43 +420,37 @@ static const simba_session_ops session_ops = {
     .close_session = close_session,
 };
 
-static void free_store(simba__zk *self)
+static void close_store(simba_backend *base)
 {
-    simba__tls_context_close(self->tls_context);
-    simba__zk_settings_fini(&self->settings);
-    free(self);
+    simba__zk_settings_fini(&SIMBA__ZK(base)->settings);
+    simba_session_close(base);
 }
 
 static int open_store(const simba_backend_config *config,
                       simba_backend **backend,
                       simba_error *error)
 {
-    simba__zk *self = calloc(1, sizeof *self);
-    int rc;
+    int rc = simba_session_open(config, &session_ops, backend, error);
+    simba__zk *self = SIMBA__ZK(*backend);
+    struct simba__servers *servers = &self->settings.servers;
 
-    *backend = NULL;
-    if (self == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
-    }
-    rc = simba__zk_settings_init(&self->settings, config->rest, error);
-    if (rc == SIMBA_OK) {
-        rc = simba__tls_context_open(&self->settings.tls, "zookeeper",
-                                     &self->tls_context, error);
-    }
     if (rc != SIMBA_OK) {
-        free_store(self);
         return rc;
     }
-    self->base.base.ops = &simba_module;
-    self->base.base.loop = config->loop;
-    self->base.ops = &session_ops;
-    self->base.first_ms = FIRST_MS;
     self->losses = (struct simba__backoff){.first_ms = LOST_FIRST_MS,
                                            .most_ms = LOST_MOST_MS};
     self->log = (struct simba__log){config->log, config->log_user, "zookeeper"};
     self->checking.fire = on_check_due;
-    *backend = &self->base.base;
-    return SIMBA_OK;
+    rc = simba__zk_settings_init(&self->settings, config->rest, error);
+    if (rc == SIMBA_OK) {
+        rc = simba__tls_context_open(&servers->tls, "zookeeper",
+                                     &servers->tls_context, error);
+    }
+    if (rc != SIMBA_OK) {
+        close_store(*backend);
+        *backend = NULL;
+    }
+    return rc;
 }
 
 static void detach(simba_backend *base)
@@ -472,11 +468,6 @@ static void detach(simba_backend *base)
     while (self->sessions != NULL) {
         simba__zk_session_close(self->sessions);
     }
-}
-
-static void close_store(simba_backend *base)
-{
-    free_store(SIMBA__ZK(base));
 }
 
 static void forked(simba_backend *base)

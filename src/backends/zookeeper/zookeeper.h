@@ -21,8 +21,7 @@
 #include "backends/zookeeper/messages.h"
 #include "kit/backoff.h"
 #include "kit/log.h"
-#include "kit/tls.h"
-#include "kit/url.h"
+#include "kit/servers.h"
 
 typedef struct simba__zk simba__zk;
 typedef struct simba__zk_session simba__zk_session;
@@ -41,12 +40,10 @@ enum simba__zk_acl {
 };
 
 typedef struct simba__zk_settings {
-    struct simba__url url;
-    struct simba__tls_settings tls;
-    const char *chroot; /* "" or "/a/b" */
-    char *base;         /* where the mutexes are: chroot and "/simba" */
-    char *auth;         /* "user:password", or NULL */
-    int acl;            /* enum simba__zk_acl */
+    struct simba__servers servers; /* its path is the chroot, "" or "/a/b" */
+    char *base; /* where the mutexes are: chroot and "/simba" */
+    char *auth; /* "user:password", or NULL */
+    int acl;    /* enum simba__zk_acl */
 } simba__zk_settings;
 
 int simba__zk_settings_init(simba__zk_settings *settings,
@@ -272,12 +269,11 @@ struct simba__zk {
     simba_session_store base;
     simba__zk_settings settings;
     struct simba__log log;
-    simba__tls_context *tls_context; /* NULL: no TLS */
-    simba__zk_session *session;      /* the main one, or NULL */
-    simba__zk_session *sessions;     /* all, also those that are ending */
-    uint64_t generation;             /* of the main one */
-    int64_t asked_ms;                /* T as asked for; 0: nothing yet */
-    struct simba__backoff losses;    /* of sessions that did not last */
+    simba__zk_session *session;   /* the main one, or NULL */
+    simba__zk_session *sessions;  /* all, also those that are ending */
+    uint64_t generation;          /* of the main one */
+    int64_t asked_ms;             /* T as asked for; 0: nothing yet */
+    struct simba__backoff losses; /* of sessions that did not last */
     bool is_closing;
     bool is_cut_off;   /* a session was lost, and none is there yet */
     bool has_failed;   /* somebody was told that there is no connection */

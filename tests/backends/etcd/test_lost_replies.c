@@ -144,13 +144,13 @@ TEST(test_etcd__a_namespace_has_no_slash)
         assert_int_equal(simba__etcd_settings_init(&settings, refused[i], &why),
                          SIMBA_EINVAL);
         assert_non_null(strstr(why.message, "no slash"));
-        simba__etcd_settings_fini(&settings);
+        simba__servers_fini(&settings.servers);
     }
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         assert_int_equal(simba__etcd_settings_init(&settings, taken[i], &why),
                          SIMBA_OK);
         assert_string_equal(settings.prefix, i < 2 ? "simba/" : "a/");
-        simba__etcd_settings_fini(&settings);
+        simba__servers_fini(&settings.servers);
     }
 }
 

@@ -21,13 +21,13 @@ TEST(test_url__names_hosts_and_chroot)
     assert_int_equal(simba__zk_settings_init(
                          &settings, "//a,b:99,[::1],[::1]:7/x/y/", &error),
                      SIMBA_OK);
-    assert_int_equal(settings.url.host_count, 4);
-    assert_int_equal(settings.url.hosts[0].port, 2181);
-    assert_int_equal(settings.url.hosts[1].port, 99);
-    assert_string_equal(settings.url.hosts[2].name, "::1");
-    assert_int_equal(settings.url.hosts[2].port, 2181);
-    assert_int_equal(settings.url.hosts[3].port, 7);
-    assert_string_equal(settings.chroot, "/x/y");
+    assert_int_equal(settings.servers.url.host_count, 4);
+    assert_int_equal(settings.servers.url.hosts[0].port, 2181);
+    assert_int_equal(settings.servers.url.hosts[1].port, 99);
+    assert_string_equal(settings.servers.url.hosts[2].name, "::1");
+    assert_int_equal(settings.servers.url.hosts[2].port, 2181);
+    assert_int_equal(settings.servers.url.hosts[3].port, 7);
+    assert_string_equal(settings.servers.url.path, "/x/y");
     assert_string_equal(settings.base, "/x/y/simba");
     assert_null(settings.auth);
     assert_int_equal(settings.acl, SIMBA__ZK_ACL_OPEN);
@@ -38,7 +38,7 @@ TEST(test_url__may_want_tls)
 {
     assert_int_equal(simba__zk_settings_init(&settings, "//h?tls=on", &error),
                      SIMBA_OK);
-    assert_true(settings.tls.is_on && settings.tls.is_verified);
+    assert_true(settings.servers.tls.is_on && settings.servers.tls.is_verified);
     simba__zk_settings_fini(&settings);
 }
 

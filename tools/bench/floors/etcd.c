@@ -264,7 +264,7 @@ static void close_floor(simba_floor *floor)
     if (floor->fd > 0) {
         close(floor->fd);
     }
-    simba__etcd_settings_fini(&floor->settings);
+    simba__servers_fini(&floor->settings.servers);
     simba__text_fini(&floor->sending);
     simba__text_fini(&floor->watching);
     simba__text_fini(&floor->received);
@@ -282,14 +282,15 @@ static int open_floor(simba_floor *floor,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (floor->settings.tls.is_on || floor->settings.url.user != NULL) {
+    if (floor->settings.servers.tls.is_on ||
+        floor->settings.servers.url.user != NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "etcd: no floor with TLS or a user");
     }
     snprintf(floor->key, sizeof floor->key, "%sfloor/%s",
              floor->settings.prefix, mutex);
     snprintf(floor->watched, sizeof floor->watched, "%s/watched", floor->key);
-    floor->fd = connect_to(&floor->settings.url.hosts[0]);
+    floor->fd = connect_to(&floor->settings.servers.url.hosts[0]);
     if (floor->fd < 0 || nghttp2_session_callbacks_new(&callbacks) != 0) {
         return fail(error, "cannot connect");
     }

@@ -103,7 +103,7 @@ static bool connect_floor(simba_floor *floor)
 {
     const struct timespec nap = {0, 2000000};
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
-    const struct simba__url *url = &floor->settings.url;
+    const struct simba__url *url = &floor->settings.servers.url;
     const char *auth = floor->settings.auth;
     struct simba__text hosts = {0};
     char *text;
