@@ -706,7 +706,6 @@ static void go_on(entry_t *e, enum simba__etcd_action action)
         e->txn.mutex = simba_session_mutex_name(e->base.mutex);
         e->txn.attempt = e->base.attempt;
         e->txn.done = on_reply;
-        simba__etcd_begin(&e->txn);
         simba__etcd_write(e, action);
         simba_entry_hold(&e->base);
         simba__etcd_submit(&e->txn,

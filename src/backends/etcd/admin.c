@@ -11,38 +11,21 @@
 
 /* One of them under way. */
 struct admin {
+    struct simba__admin base;
     simba__etcd_txn txn;
-    simba_request *request;
     void (*taken)(struct admin *admin);
-    bool has_written; /* a break that may have taken effect */
     /* A list, as far as it has come. */
-    struct listed *listed;
+    simba_listed *listed;
     size_t count;
     char from[SIMBA__ETCD_KEY_SIZE];
 };
 
-/* A mutex that is listed. */
-struct listed {
-    char name[SIMBA_MUTEX_MAX_BYTES * 3 + 1];
-    simba_owner owner;
-    int waiting;
-};
-
-/* What only read has no outcome to be in doubt about. */
 static void finish(struct admin *admin, int status, const simba_error *error)
 {
-    simba_request *request = admin->request;
-    simba_error why = {0};
-
-    if (error != NULL) {
-        why = *error;
-    }
-    why.code = status == SIMBA_EUNKNOWN && !admin->has_written ? SIMBA_EUNAVAIL
-                                                               : status;
+    admin->base.writes &= status == SIMBA_EUNKNOWN;
     simba__rpc_fini(&admin->txn.rpc);
     free(admin->listed);
-    free(admin);
-    simba_request_done(request, why.code, error == NULL ? NULL : &why);
+    simba__admin_end(&admin->base, status, error);
 }
 
 static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
@@ -60,15 +43,14 @@ static void send(struct admin *admin, void (*taken)(struct admin *admin))
 {
     admin->taken = taken;
     admin->txn.done = on_reply;
-    simba__etcd_submit(&admin->txn, admin->request, 0);
+    simba__etcd_submit(&admin->txn, admin->base.request, 0);
 }
 
 static void get(struct admin *admin,
                 const char *letters,
                 void (*taken)(struct admin *admin))
 {
-    simba__etcd_begin(&admin->txn);
-    simba__etcd_get(&admin->txn, THEN, letters);
+    simba__etcd_write_look(&admin->txn, letters);
     send(admin, taken);
 }
 
@@ -83,7 +65,7 @@ static simba__etcd_owner owner_of(struct admin *admin)
  * them: by it observers see whether they missed one. */
 static void take_read(struct admin *admin)
 {
-    simba_reply *reply = &admin->request->reply;
+    simba_reply *reply = &admin->base.request->reply;
     simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'Q')->all;
     simba__etcd_owner owner = owner_of(admin);
     simba__etcd_kv kv;
@@ -98,45 +80,41 @@ static void take_read(struct admin *admin)
                                .joined_at_ms = waits.acquired_at_ms};
 
         memcpy(waiter.id, waits.id, sizeof waiter.id);
-        simba_request_add_waiter(admin->request, &waiter);
+        simba_request_add_waiter(admin->base.request, &waiter);
     }
     finish(admin, SIMBA_OK, NULL);
 }
 
 static void start_read(struct admin *admin)
 {
-    get(admin, admin->request->want_queue ? "otQ" : "ot", take_read);
+    get(admin, admin->base.request->want_queue ? "otQ" : "ot", take_read);
 }
 
 /* --- list ---------------------------------------------------------------- */
 
 /* The mutex of a key behind `skip` bytes, up to the next slash. */
-static bool read_name(const simba__etcd_kv *kv, size_t skip, struct listed *to)
+static bool read_name(const simba__etcd_kv *kv, size_t skip, simba_listed *to)
 {
-    struct simba__text name = simba__text_fixed(to->name, sizeof to->name);
-    size_t end = skip;
+    char name[sizeof to->mutex * 3];
+    int length = (int)(kv->key.length > skip ? kv->key.length - skip : 0);
 
-    while (end < kv->key.length && kv->key.at[end] != '/') {
-        end++;
-    }
-    if (end > skip) {
-        simba__text_add(&name, kv->key.at + skip, end - skip);
-    }
-    return end > skip && !name.is_failed && simba__text_unescape(to->name) &&
-           simba__name_check_mutex(to->name, strlen(to->name)) ==
-               SIMBA__NAME_FINE;
+    snprintf(name, sizeof name, "%.*s", length, kv->key.at + skip);
+    name[strcspn(name, "/")] = '\0';
+    return simba__text_unescape(name) &&
+           simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE &&
+           snprintf(to->mutex, sizeof to->mutex, "%s", name) > 0;
 }
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct listed *)a)->name,
-                  ((const struct listed *)b)->name);
+    return strcmp(((const simba_listed *)a)->mutex,
+                  ((const simba_listed *)b)->mutex);
 }
 
 /* One for each owner and each waiter; those of one name become one. */
 static void tell_list(struct admin *admin)
 {
-    struct listed *all = admin->listed;
+    simba_listed *all = admin->listed;
 
     qsort(all, admin->count, sizeof *all, by_name);
     for (size_t i = 0, next; i < admin->count; i = next) {
@@ -147,8 +125,8 @@ static void tell_list(struct admin *admin)
                 all[i].owner = all[next].owner;
             }
         }
-        simba_request_add_mutex(admin->request, all[i].name, &all[i].owner,
-                                all[i].waiting);
+        simba_request_add_mutex(admin->base.request, all[i].mutex,
+                                &all[i].owner, all[i].waiting);
     }
     finish(admin, SIMBA_OK, NULL);
 }
@@ -159,7 +137,7 @@ static void take_list(struct admin *admin)
     const simba__etcd_got *got = admin->txn.got;
     bool is_waiters = admin->txn.asked[0][0] == 'W';
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
-    struct listed *all =
+    simba_listed *all =
         realloc(admin->listed, (admin->count + got->here + 1) * sizeof *all);
     simba__pb_bytes rest = got->all;
     simba__etcd_kv kv = {0};
@@ -170,7 +148,7 @@ static void take_list(struct admin *admin)
     }
     admin->listed = all;
     while (simba__etcd_next_kv(&rest, &kv)) {
-        struct listed *to = &all[admin->count];
+        simba_listed *to = &all[admin->count];
         simba__etcd_owner owner = simba__etcd_owner_read(&kv);
 
         to->waiting = is_waiters;
@@ -197,52 +175,28 @@ static void take_owner(struct admin *admin);
 
 static void take_break(struct admin *admin)
 {
-    simba_request *request = admin->request;
-
     if (!admin->txn.is_done) {
-        admin->has_written = false;
+        admin->base.writes = 0;
         get(admin, "o", take_owner); /* renewed or released meanwhile */
         return;
     }
-    request->reply.mine = true;
-    simba__log(&admin->txn.self->log, SIMBA_LOG_WARN,
-               "broke the tenure %llu of \"%s\": %s",
-               (unsigned long long)request->token, request->mutex,
-               request->reason != NULL && request->reason[0] != '\0'
-                   ? request->reason
-                   : "no reason given");
+    simba__admin_broke(&admin->base, &admin->txn.self->log);
     start_read(admin);
 }
 
-/* With `now` the key is removed; else it is marked, so that it cannot be
- * renewed, and stays for its lease. Both with a line in the book. */
 static void take_owner(struct admin *admin)
 {
-    simba_request *request = admin->request;
-    simba__etcd_txn *txn = &admin->txn;
+    simba_request *request = admin->base.request;
     simba__etcd_owner owner = owner_of(admin);
     bool is_it = owner.is_there && owner.token == request->token;
-    char line[SIMBA__ETCD_KEY_SIZE];
 
     request->reply.mine = is_it && owner.is_broken && !request->now;
     if (!is_it || request->reply.mine) {
         start_read(admin);
         return;
     }
-    txn->token = owner.token;
-    simba__etcd_begin(txn);
-    simba__etcd_if(txn, 'o', MOD, owner.mod, NULL);
-    if (request->now) {
-        simba__etcd_delete(txn, 'o');
-    } else {
-        owner.is_broken = true;
-        simba__etcd_put(txn, THEN, 'o', simba__etcd_owner_write(&owner));
-    }
-    snprintf(line, sizeof line, "%lld %s: %.500s",
-             (long long)(simba__etcd_wall_us() / 1000), owner.id,
-             request->reason == NULL ? "" : request->reason);
-    simba__etcd_put(txn, THEN, 'b', line);
-    admin->has_written = true;
+    simba__etcd_write_break(&admin->txn, &owner, request);
+    admin->base.writes = 1;
     send(admin, take_break);
 }
 
@@ -264,15 +218,15 @@ static void ask(struct admin *admin,
     rpc->method = method;
     rpc->is_leaderless = true;
     rpc->done = on_told;
-    rpc->exchange.deadline_ms = admin->request->deadline_ms;
+    rpc->exchange.deadline_ms = admin->base.request->deadline_ms;
     admin->txn.done = on_reply;
     admin->taken = taken;
     simba__rpc_submit(&admin->txn.self->grpc, rpc);
 }
 
 #define FIND(grade, topic, ...)                                                \
-    simba_request_add_finding(admin->request, SIMBA_FINDING_##grade, topic,    \
-                              __VA_ARGS__)
+    simba_request_add_finding(admin->base.request, SIMBA_FINDING_##grade,      \
+                              topic, __VA_ARGS__)
 
 /* AlarmResponse: 2 alarms, each with 2 its kind, 1: no space. */
 static void take_alarms(struct admin *admin)
@@ -309,7 +263,7 @@ static void take_members(struct admin *admin)
     while (simba__pb_next(&rest, 2, &member)) {
         *(simba__pb_read(member).number[5] != 0 ? &learners : &voters) += 1;
     }
-    simba__servers_find_quorum(admin->request, "quorum", voters,
+    simba__servers_find_quorum(admin->base.request, "quorum", voters,
                                SIMBA_FINDING_WEAK);
     if (learners > 0) {
         FIND(NOTE, "learners", "%d servers learn and have no vote yet",
@@ -340,7 +294,7 @@ static void take_status(struct admin *admin)
     } else {
         FIND(OK, "leader", "the servers have a leader");
     }
-    simba__servers_find_tls(servers, admin->request);
+    simba__servers_find_tls(servers, admin->base.request);
     if (servers->url.user != NULL) {
         FIND(OK, "auth", "a user and password are asked for");
     } else {
@@ -353,17 +307,13 @@ static void take_status(struct admin *admin)
 
 void simba__etcd_admin(simba_session_store *store, simba_request *request)
 {
-    struct admin *admin = calloc(1, sizeof *admin);
-    simba_error error;
+    struct admin *admin = simba__admin_begin(store, request, sizeof *admin);
 
     if (admin == NULL) {
-        simba_error_set(&error, SIMBA_ENOMEM, 0, "etcd: no memory");
-        simba_request_done(request, SIMBA_ENOMEM, &error);
         return;
     }
     admin->txn.self = SIMBA__ETCD(store);
     admin->txn.mutex = request->mutex;
-    admin->request = request;
     switch (request->kind) {
     case SIMBA_LIST:
         get(admin, "O", take_list);

@@ -102,7 +102,6 @@ static void fail_session(simba__etcd *self,
                          int status,
                          const simba_error *error)
 {
-    self->is_granting = false;
     begin_later(self);
     if (error != NULL) {
         self->failure = *error;
@@ -122,7 +121,6 @@ static void on_beat_put(simba__rpc *rpc, int status, const simba_error *error)
         fail_session(self, status, error);
         return;
     }
-    self->is_granting = false;
     self->create =
         simba__pb_read(simba__pb_read(rpc->reply).bytes[1]).number[3];
     keep_alive_later(self);
@@ -155,9 +153,8 @@ static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
 
 static void begin_session(simba__etcd *self)
 {
-    if (!self->is_granting && self->lease == 0 && !self->is_closing &&
-        simba_loop_now_ms() >= self->begin_ms) {
-        self->is_granting = true;
+    if (self->session_call.grpc == NULL && self->lease == 0 &&
+        !self->is_closing && simba_loop_now_ms() >= self->begin_ms) {
         simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->ttl_s);
         session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), on_granted,
                      NULL);
@@ -182,7 +179,9 @@ void simba__etcd_session_end(simba__etcd *self, const char *why)
     }
     simba__log(&self->log, SIMBA_LOG_WARN, "the session is over: %s", why);
     begin_later(self);
-    simba__rpc_fini(&self->session_call);
+    if (!self->is_closing) { /* it is to be revoked */
+        simba__rpc_fini(&self->session_call);
+    }
     simba__rpc_fini(&self->renewal.rpc);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
@@ -279,36 +278,22 @@ static void on_renewed(simba__etcd_txn *txn,
     simba_session_renewed(&self->base);
 }
 
-/* One write of the session's heartbeat, on the condition that all these keys
- * are as we wrote them. */
 static void renew(simba_session_store *store,
                   simba_entry *const *entries,
                   int count)
 {
     simba__etcd *self = SIMBA__ETCD(store);
-    simba__etcd_txn *txn = &self->renewal;
     const simba_request *first = entries[0]->renewal;
-    char beat[24];
 
-    self->renewal_sent_ms = simba_loop_now_ms();
-    txn->done = on_renewed;
-    simba__etcd_begin(txn);
-    snprintf(beat, sizeof beat, "%lld", (long long)self->renewal_sent_ms);
-    simba__etcd_if(txn, 's', CREATE, self->create, NULL);
-    simba__etcd_put(txn, THEN, 's', beat);
-    simba__etcd_get(txn, ELSE, "s");
-    for (int i = 0; i < count; i++) {
-        txn->mutex = simba_session_mutex_name(entries[i]->mutex);
-        txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        simba__etcd_if(txn, 'o', VALUE, 0,
-                       ((simba__etcd_entry *)entries[i])->mine.text);
-        simba__etcd_get(txn, ELSE, "o");
+    for (int i = 1; i < count; i++) {
         if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
             first = entries[i]->renewal;
         }
     }
-    txn->asked[1][0] = '\0';
-    simba__etcd_submit(txn, first, 0);
+    self->renewal_sent_ms = simba_loop_now_ms();
+    self->renewal.done = on_renewed;
+    simba__etcd_write_renewal(self, entries, count);
+    simba__etcd_submit(&self->renewal, first, 0);
 }
 
 /* --- the connection ------------------------------------------------------ */
@@ -396,7 +381,7 @@ static void close_session(simba_session_store *store, simba_request *request)
     simba__etcd *self = SIMBA__ETCD(store);
 
     self->is_closing = true;
-    if (self->lease == 0 || self->is_granting ||
+    if (self->create == 0 ||
         !simba_connection_is_ready(self->grpc.connection)) {
         simba_request_done(request, SIMBA_OK, NULL);
         return;

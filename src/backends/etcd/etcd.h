@@ -3,7 +3,6 @@
  *   etcd.c      open, close, the table; the session and renewals
  *   settings.c  the URL
  *   acquire.c   acquire, look, remove: what follows from what was seen
- *   writes.c    the transactions of these
  *   txn.c       keys, owners, transactions
  *   watches.c   the set of watches
  *   admin.c     read, list, break, doctor; observers
@@ -21,6 +20,7 @@
 #include "kit/backoff.h"
 #include "kit/log.h"
 #include "kit/servers.h"
+#include "kit/session_admin.h"
 
 typedef struct simba__etcd simba__etcd;
 typedef struct simba__etcd_settings simba__etcd_settings;
@@ -41,6 +41,21 @@ int simba__etcd_settings_init(simba__etcd_settings *settings,
                               const char *rest,
                               simba_error *error);
 char *simba__etcd_help(void);
+
+/* What an entry does next: transactions, and what ends a step. */
+enum simba__etcd_action {
+    GRANT,   /* take it: free, or of a silent owner; first, or nobody waits */
+    REFRESH, /* it is ours: write it again, so that the lease runs from now */
+    JOIN,    /* to the end of the queue */
+    LOOK,    /* who owns, and where we are in the queue */
+    EVICT,   /* the first had its time: it begins anew, if it lives */
+    KEEP,    /* what who only tries has seen */
+    REMOVE,  /* what we own, or what else may be there */
+    WAIT,
+    REFUSE,
+    VANISH,
+    FAIL
+};
 
 /* --- txn.c: keys, owners, transactions ----------------------------------- */
 
@@ -68,13 +83,9 @@ struct simba__etcd_owner {
     char text[SIMBA__ETCD_KEY_SIZE / 2]; /* as it stands in the store */
 };
 
-/** Puts its `text` together. */
-const char *simba__etcd_owner_write(simba__etcd_owner *owner);
 /** One that is there and that nobody can read has the id "(unreadable)". */
 simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
 simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner);
-/** The wall clock, for people and tokens. */
-int64_t simba__etcd_wall_us(void);
 
 /* What was got by a letter: a key, or a range of them. */
 typedef struct simba__etcd_got {
@@ -129,30 +140,22 @@ typedef struct simba__etcd_txn {
 } simba__etcd_txn;
 
 enum { THEN = 2, ELSE };
-enum {
-    CREATE = 1, /* its create revision is this; 0: absent */
-    MOD,        /* its mod revision */
-    VALUE,      /* its value is this */
-    BELOW       /* its value is less */
-};
 
 /** The key of a letter, until the next. */
 const char *simba__etcd_key(simba__etcd_txn *txn, char letter);
-void simba__etcd_begin(simba__etcd_txn *txn);
-void simba__etcd_if(simba__etcd_txn *txn,
-                    char letter,
-                    int condition,
-                    int64_t revision,
-                    const char *value);
-void simba__etcd_put(simba__etcd_txn *txn,
-                     int branch,
-                     char letter,
-                     const char *value);
-void simba__etcd_delete(simba__etcd_txn *txn, char letter);
-/** With the rest: delete w if we came last. */
-void simba__etcd_delete_w(simba__etcd_txn *txn);
-/** All keys and ranges of these letters. */
-void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters);
+/** Write a transaction, to be submitted: that of an entry's action; the
+ * heartbeat, on the condition that all these keys are as we wrote them; a break
+ * with a line in the book, which with `now` removes the key, and else marks it,
+ * so that it cannot be renewed and stays for its lease; a look. */
+void simba__etcd_write(simba__etcd_entry *entry,
+                       enum simba__etcd_action action);
+void simba__etcd_write_renewal(simba__etcd *self,
+                               simba_entry *const *entries,
+                               int count);
+void simba__etcd_write_break(simba__etcd_txn *txn,
+                             simba__etcd_owner *owner,
+                             const simba_request *request);
+void simba__etcd_write_look(simba__etcd_txn *txn, const char *letters);
 /** Send it, by the deadline of a request, or with NULL so much later; done() is
  * set. */
 void simba__etcd_submit(simba__etcd_txn *txn,
@@ -212,21 +215,6 @@ struct simba__etcd_mutex {
     uint64_t observed_token; /* of the last owner they were told of */
 };
 
-/* What an entry does next: transactions, and what ends a step. */
-enum simba__etcd_action {
-    GRANT,   /* take it: free, or of a silent owner; first, or nobody waits */
-    REFRESH, /* it is ours: write it again, so that the lease runs from now */
-    JOIN,    /* to the end of the queue */
-    LOOK,    /* who owns, and where we are in the queue */
-    EVICT,   /* the first had its time: it begins anew, if it lives */
-    KEEP,    /* what who only tries has seen */
-    REMOVE,  /* what we own, or what else may be there */
-    WAIT,
-    REFUSE,
-    VANISH,
-    FAIL
-};
-
 struct simba__etcd_entry {
     simba_entry base;
     simba__etcd_txn txn;  /* one at a time */
@@ -277,10 +265,9 @@ struct simba__etcd {
     char clock_id[SIMBA_CLOCK_ID]; /* by which sightings count */
 
     /* The session. */
-    int64_t lease;    /* its id; 0: none */
-    int64_t ttl_s;    /* as asked for */
-    bool is_granting; /* one is being made */
-    int64_t create;   /* of its key: identity of the session */
+    int64_t lease;  /* its id; 0: none */
+    int64_t ttl_s;  /* as asked for */
+    int64_t create; /* of its key: identity of the session; 0: not made */
     simba__rpc session_call, keep_alive;
     simba_timer keeping;   /* when to keep the lease alive */
     simba_timer beginning; /* when to make another session */
@@ -337,12 +324,6 @@ void simba__etcd_entry_put(simba_entry *entry);
 void simba__etcd_entry_look(simba_entry *entry);
 void simba__etcd_entry_remove(simba_entry *entry);
 void simba__etcd_entry_forget(simba_entry *entry);
-
-/* --- writes.c ------------------------------------------------------------ */
-
-/** Write what is sent for an action that is a transaction. */
-void simba__etcd_write(simba__etcd_entry *entry,
-                       enum simba__etcd_action action);
 
 /* --- admin.c ------------------------------------------------------------- */
 

@@ -1,4 +1,6 @@
-/* Keys, owners, and transactions put together by the letters of keys. */
+/* Keys, owners, and transactions, which are put together by the letters of
+ * keys: their conditions, what they write, and what they read for the next
+ * step. */
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
@@ -12,11 +14,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { PAGE = 1000 }; /* keys of a list: at most 1.5 MB */
+enum {
+    PAGE = 1000, /* keys of a list: at most 1.5 MB */
+    LONG = 64    /* queues are not counted each time */
+};
 
 /* --- keys and owners ----------------------------------------------------- */
 
-int64_t simba__etcd_wall_us(void)
+/* The wall clock, for people and tokens. */
+static int64_t wall_us(void)
 {
     struct timespec now;
 
@@ -59,7 +65,8 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
     return txn->key;
 }
 
-const char *simba__etcd_owner_write(simba__etcd_owner *owner)
+/* Puts its `text` together. */
+static const char *owner_write(simba__etcd_owner *owner)
 {
     snprintf(owner->text, sizeof owner->text,
              "%016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %" PRIx64 " %" PRId64
@@ -108,75 +115,73 @@ simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner)
     return told;
 }
 
-/* --- writing them -------------------------------------------------------- */
+/* --- putting them together ----------------------------------------------- */
 
-void simba__etcd_begin(simba__etcd_txn *txn)
+static void begin(simba__etcd_txn *txn)
 {
     txn->text = simba__rpc_begin(&txn->rpc);
     memset(txn->asked, 0, sizeof txn->asked);
 }
 
-/* Compare: 1 result, 2: less; 2 target; 3 key; 5 create, 6 mod, 7 value. */
+/* Compare: 1 result, 2: less; 2 target; 3 key; 5 create, 6 mod, 7 value. A
+ * revision of 0: it is absent. */
+enum { CREATE = 1, MOD, VALUE, BELOW };
+
 /* NOLINTNEXTLINE(readability-function-size): each is a part of a Compare */
-void simba__etcd_if(simba__etcd_txn *txn,
-                    char letter,
-                    int condition,
-                    int64_t revision,
-                    const char *value)
+static void when(simba__etcd_txn *txn,
+                 char letter,
+                 int condition,
+                 int64_t revision,
+                 const char *value)
 {
-    bool is_below = condition == BELOW;
+    int target = condition == BELOW ? VALUE : condition;
     size_t began = simba__pb_begin(txn->text, 1);
 
-    simba__pb_number(txn->text, 1, is_below ? 2 : 0);
-    simba__pb_number(txn->text, 2, is_below ? VALUE : condition);
+    simba__pb_number(txn->text, 1, condition == BELOW ? 2 : 0);
+    simba__pb_number(txn->text, 2, target);
     simba__pb_text(txn->text, 3, simba__etcd_key(txn, letter));
-    simba__pb_number(txn->text, condition == MOD ? 6 : 5, revision);
+    simba__pb_number(txn->text, target + 4, revision);
     simba__pb_text(txn->text, 7, value == NULL ? "" : value);
     simba__pb_end(txn->text, began);
 }
 
 /* RequestOp: 1 range, 2 put, 3 delete, 4 transaction. PutRequest: 1 key, 2
- * value, 3 lease. Waiters, tombstones and heartbeats go with their session. */
-void simba__etcd_put(simba__etcd_txn *txn,
-                     int branch,
-                     char letter,
-                     const char *value)
+ * value, 3 lease. Waiters, tombstones and heartbeats go with their session. A
+ * value of NULL: it is deleted. */
+static void put(simba__etcd_txn *txn,
+                int branch,
+                char letter,
+                const char *value)
 {
     size_t began = simba__pb_begin(txn->text, branch);
-    size_t put = simba__pb_begin(txn->text, 2);
+    size_t op = simba__pb_begin(txn->text, value == NULL ? 3 : 2);
 
     simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
-    simba__pb_text(txn->text, 2, value);
-    simba__pb_number(txn->text, 3,
-                     strchr("qxs", letter) != NULL ? txn->self->lease : 0);
-    simba__pb_end(txn->text, put);
+    if (value != NULL) {
+        simba__pb_text(txn->text, 2, value);
+        simba__pb_number(txn->text, 3,
+                         strchr("qxs", letter) != NULL ? txn->self->lease : 0);
+    }
+    simba__pb_end(txn->text, op);
     simba__pb_end(txn->text, began);
 }
 
-void simba__etcd_delete(simba__etcd_txn *txn, char letter)
-{
-    size_t began = simba__pb_begin(txn->text, THEN);
-    size_t deletion = simba__pb_begin(txn->text, 3);
-
-    simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
-    simba__pb_end(txn->text, deletion);
-    simba__pb_end(txn->text, began);
-}
-
-void simba__etcd_delete_w(simba__etcd_txn *txn)
+/* If we came last. */
+static void delete_w(simba__etcd_txn *txn)
 {
     size_t began = simba__pb_begin(txn->text, THEN);
     size_t nested = simba__pb_begin(txn->text, 4);
 
-    simba__etcd_if(txn, 'w', MOD, txn->create, NULL);
-    simba__etcd_delete(txn, 'w');
+    when(txn, 'w', MOD, txn->create, NULL);
+    put(txn, THEN, 'w', NULL);
     simba__pb_end(txn->text, nested);
     simba__pb_end(txn->text, began);
 }
 
-/* RangeRequest: 1 key, 2 end, 3 limit, 5 order (1 up, 2 down), 6 by (2
- * creation), 8 keys only, 9 count only, 13 greatest create revision. */
-void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
+/* All keys and ranges of these letters. RangeRequest: 1 key, 2 end, 3 limit, 5
+ * order (1 up, 2 down), 6 by (2 creation), 8 keys only, 9 count only, 13
+ * greatest create revision. */
+static void get(simba__etcd_txn *txn, int branch, const char *letters)
 {
     char *asked = txn->asked[branch - THEN];
 
@@ -205,6 +210,226 @@ void simba__etcd_get(simba__etcd_txn *txn, int branch, const char *letters)
         simba__pb_end(txn->text, range);
         simba__pb_end(txn->text, began);
     }
+}
+
+/* --- the transactions: README.md has them in a table --------------------- */
+
+typedef simba__etcd_entry entry_t;
+
+/* What all writes of an attempt depend on: it was not undone, and our session
+ * is the one that it began with. */
+static void if_alive(entry_t *e)
+{
+    when(&e->txn, 'x', CREATE, 0, NULL);
+    when(&e->txn, 's', CREATE, simba__etcd_of(e)->create, NULL);
+}
+
+/* Of a silent owner also by its value: after a restore revisions come again.
+ * S4: the token is above every one that was ever granted, as far as the clocks
+ * of those who are granted did not go back over a restore. */
+static void write_grant(entry_t *e)
+{
+    simba__etcd_txn *txn = &e->txn;
+    const simba__etcd_owner *seen = &e->owner;
+    uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
+    uint64_t now_us = (uint64_t)wall_us();
+    bool is_queued = txn->create != 0;
+    char token[24];
+
+    above = above > e->last_token ? above : e->last_token;
+    e->mine = (simba__etcd_owner){.is_there = true,
+                                  .attempt = e->base.attempt,
+                                  .token = now_us > above ? now_us : above + 1,
+                                  .session = (uint64_t)simba__etcd_of(e)->lease,
+                                  .lease_ms = e->base.lease_ms,
+                                  .acquired_at_ms = (int64_t)now_us / 1000};
+    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
+    e->base.token = e->mine.token; /* should the reply be lost */
+    snprintf(token, sizeof token, "%016" PRIx64, e->mine.token);
+    when(txn, 'o', MOD, seen->mod, NULL);
+    if (seen->is_there && !seen->is_unreadable) {
+        when(txn, 'o', VALUE, 0, seen->text);
+    }
+    if (seen->is_there && !seen->is_broken) {
+        txn->session = (int64_t)seen->session;
+        when(txn, 'S', MOD, simba__etcd_mutex_of(e)->sighting.beat, NULL);
+    }
+    when(txn, is_queued ? 'q' : 'w', is_queued ? CREATE : MOD,
+         is_queued ? txn->create : e->waiting_mod, NULL);
+    if_alive(e);
+    when(txn, 't', e->has_no_token ? CREATE : BELOW, 0,
+         e->has_no_token ? NULL : token);
+    put(txn, THEN, 'o', owner_write(&e->mine));
+    put(txn, THEN, 't', token);
+    if (is_queued) {
+        put(txn, THEN, 'q', NULL);
+        delete_w(txn);
+    } else if (e->waiting_mod != 0) {
+        put(txn, THEN, 'w', NULL);
+    }
+    if (e->has_looked && !is_queued) { /* by what was kept of it */
+        put(txn, THEN, 'v', NULL);
+    }
+    get(txn, ELSE, "otw"); /* short; a look tells the rest */
+}
+
+static void write_refresh(entry_t *e)
+{
+    if (simba__etcd_is_mine(e, &e->owner)) { /* and was not told */
+        e->mine = e->owner;
+        e->base.token = e->mine.token;
+    }
+    when(&e->txn, 'o', VALUE, 0, e->mine.text);
+    if_alive(e);
+    e->mine.session = (uint64_t)simba__etcd_of(e)->lease;
+    e->mine.lease_ms = e->base.lease_ms;
+    put(&e->txn, THEN, 'o', owner_write(&e->mine));
+    get(&e->txn, ELSE, "s");
+}
+
+/* Under the number of an earlier join that was not answered. */
+static void write_join(entry_t *e)
+{
+    simba__etcd_owner waiter = {.attempt = e->base.attempt,
+                                .acquired_at_ms = wall_us() / 1000};
+
+    e->txn.number = e->base.number;
+    when(&e->txn, 'q', CREATE, 0, NULL);
+    if_alive(e);
+    get(&e->txn, THEN, /* before they change */
+        simba__etcd_mutex_of(e)->ahead > LONG ? "w" : "wN");
+    memcpy(waiter.id, e->base.id, sizeof waiter.id);
+    put(&e->txn, THEN, 'q', owner_write(&waiter));
+    snprintf(waiter.id, sizeof waiter.id, "%" PRIx64 "-%u",
+             (uint64_t)simba__etcd_of(e)->lease, e->txn.number);
+    put(&e->txn, THEN, 'w', owner_write(&waiter));
+    get(&e->txn, ELSE, "qxs");
+}
+
+/* By the keys that matter to us, and if these do not tell by the whole queue,
+ * which a server reads from end to end. */
+static void write_look(entry_t *e)
+{
+    char letters[SIMBA__ETCD_ASKED + 1];
+
+    e->txn.is_whole = simba__etcd_is_overdue(simba__etcd_mutex_of(e));
+    snprintf(letters, sizeof letters, "sotxS%s%s%s",
+             e->txn.number != 0 ? "q" : "vw",
+             e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
+    e->txn.session = (int64_t)e->owner.session;
+    if (e->base.is_unwatched) { /* most likely the one before owns it now */
+        e->txn.session = (int64_t)strtoull(e->txn.before, NULL, 16);
+    }
+    e->base.is_unwatched = false;
+    get(&e->txn, THEN, letters);
+}
+
+/* Of an owner by what it wrote; of a waiter, or of one that may be anything
+ * after a lost reply, by looking. A tombstone is also for what may come late
+ * and was never asked to be undone. */
+static void write_remove(entry_t *e)
+{
+    bool is_free = e->is_owner;
+    bool is_entombed =
+        !e->is_full && !simba__etcd_of(e)->is_closing &&
+        (e->base.is_doubted ||
+         (e->base.release != NULL && e->base.release->tombstone_ms > 0));
+
+    e->owner.is_there = false;
+    if (is_free) {
+        when(&e->txn, 'o', VALUE, 0, e->mine.text);
+        put(&e->txn, THEN, 'o', NULL);
+    } else if (e->txn.create != 0) {
+        when(&e->txn, 'q', CREATE, e->txn.create, NULL);
+        if (e->base.is_head) {
+            delete_w(&e->txn);
+        }
+    }
+    if (!is_free && e->txn.number != 0) {
+        put(&e->txn, THEN, 'q', NULL);
+    }
+    for (int branch = THEN; branch <= ELSE; branch++) {
+        if (is_entombed) {
+            put(&e->txn, branch, 'x', "");
+        }
+        if (!is_free || branch == ELSE) {
+            get(&e->txn, branch, "o");
+        }
+    }
+}
+
+static void write_eviction(entry_t *e)
+{
+    when(&e->txn, 'o', CREATE, 0, NULL);
+    when(&e->txn, 'f', CREATE, e->first_create, NULL);
+    put(&e->txn, THEN, 'f', NULL);
+}
+
+static void write_kept(entry_t *e)
+{
+    char text[SIMBA_SIGHTING_TEXT];
+
+    simba_sighting_write(&simba__etcd_mutex_of(e)->sighting, text);
+    put(&e->txn, THEN, 'v', text);
+}
+
+void simba__etcd_write(simba__etcd_entry *e, enum simba__etcd_action action)
+{
+    static void (*const write[])(entry_t *) = {
+        [GRANT] = write_grant,  [REFRESH] = write_refresh, [JOIN] = write_join,
+        [LOOK] = write_look,    [EVICT] = write_eviction,  [KEEP] = write_kept,
+        [REMOVE] = write_remove};
+
+    begin(&e->txn);
+    write[action](e);
+}
+
+void simba__etcd_write_renewal(simba__etcd *self,
+                               simba_entry *const *entries,
+                               int count)
+{
+    simba__etcd_txn *txn = &self->renewal;
+    char beat[24];
+
+    begin(txn);
+    snprintf(beat, sizeof beat, "%lld", (long long)simba_loop_now_ms());
+    when(txn, 's', CREATE, self->create, NULL);
+    put(txn, THEN, 's', beat);
+    get(txn, ELSE, "s");
+    for (int i = 0; i < count; i++) {
+        txn->mutex = simba_session_mutex_name(entries[i]->mutex);
+        txn->asked[1][0] = '\0'; /* read in on_renewed() */
+        when(txn, 'o', VALUE, 0, ((simba__etcd_entry *)entries[i])->mine.text);
+        get(txn, ELSE, "o");
+    }
+    txn->asked[1][0] = '\0';
+}
+
+void simba__etcd_write_break(simba__etcd_txn *txn,
+                             simba__etcd_owner *owner,
+                             const simba_request *request)
+{
+    char line[SIMBA__ETCD_KEY_SIZE];
+
+    txn->token = owner->token;
+    begin(txn);
+    when(txn, 'o', MOD, owner->mod, NULL);
+    if (request->now) {
+        put(txn, THEN, 'o', NULL);
+    } else {
+        owner->is_broken = true;
+        put(txn, THEN, 'o', owner_write(owner));
+    }
+    snprintf(line, sizeof line, "%lld %s: %.500s",
+             (long long)(wall_us() / 1000), owner->id,
+             request->reason == NULL ? "" : request->reason);
+    put(txn, THEN, 'b', line);
+}
+
+void simba__etcd_write_look(simba__etcd_txn *txn, const char *letters)
+{
+    begin(txn);
+    get(txn, THEN, letters);
 }
 
 /* --- replies ------------------------------------------------------------- */

@@ -20,29 +20,19 @@ typedef simba__zk_admin admin_t;
 
 /* --- life ---------------------------------------------------------------- */
 
-/* What only read has no outcome to be in doubt about. */
 static void finish(admin_t *admin, int status, const simba_error *error)
 {
-    simba_request *request = admin->request;
     simba_error why = {0};
 
-    if (error != NULL) {
+    if (error != NULL) { /* it may be of a batch */
         why = *error;
     }
     simba__zk_doctor_end(admin);
-    if (request->reply.mine) { /* broken, and only not told who is next */
-        status = SIMBA_OK;
-    } else if (admin->deletes > 0 && status != SIMBA_OK) {
-        status = why.code = SIMBA_EUNKNOWN;
-    } else if (status == SIMBA_EUNKNOWN) {
-        status = why.code = SIMBA_EUNAVAIL;
-    }
     admin->self->admins--;
     for (int i = 0; i < SIMBA__ZK_STEPS; i++) {
         simba__zk_batch_fini(&admin->batches[i]);
     }
-    free(admin);
-    simba_request_done(request, status, status == SIMBA_OK ? NULL : &why);
+    simba__admin_end(&admin->base, status, &why);
 }
 
 void simba__zk_admin_finish(admin_t *admin, int rc)
@@ -70,7 +60,7 @@ static void on_done(simba__zk_batch *batch)
         admin->step(admin);
     } else if (may_pass && self->session != NULL &&
                (self->was_answered || batch->session != self->session) &&
-               simba_loop_now_ms() < admin->request->deadline_ms) {
+               simba_loop_now_ms() < admin->base.request->deadline_ms) {
         admin->rounds = 0;
         if (admin->probe == NULL) {
             admin->begin(admin);
@@ -99,10 +89,10 @@ void simba__zk_admin_send(admin_t *admin,
                           simba__zk_admin_step *step)
 {
     admin->step = step;
-    batch->exchange.deadline_ms = admin->request->deadline_ms;
+    batch->exchange.deadline_ms = admin->base.request->deadline_ms;
     simba__zk_send(batch,
                    admin->probe != NULL ? admin->probe : admin->self->session,
-                   admin->request, on_done);
+                   admin->base.request, on_done);
 }
 
 /* --- what is asked about a mutex, or about all --------------------------- */
@@ -119,7 +109,7 @@ static const simba__zk_reply *last_of(const admin_t *admin, int which)
 static simba__zk_mutex *observed(const admin_t *admin)
 {
     simba_session_mutex *mutex = simba_session_mutex_get(
-        &admin->self->base, admin->request->mutex, false);
+        &admin->self->base, admin->base.request->mutex, false);
 
     return mutex != NULL && mutex->is_observed ? (simba__zk_mutex *)mutex
                                                : NULL;
@@ -130,7 +120,7 @@ static simba__zk_mutex *observed(const admin_t *admin)
  * before the sync. */
 static void start(admin_t *admin, simba__zk_admin_step *step)
 {
-    const simba_request *request = admin->request;
+    const simba_request *request = admin->base.request;
     simba__zk_batch *batch;
 
     if (++admin->rounds > ROUNDS_MOST) {
@@ -159,31 +149,18 @@ static int by_sequence(const void *a, const void *b)
 
 /* --- read and break ------------------------------------------------------ */
 
-/* That tenure was ended by our doing. Audited where it is done. */
-static void tell_broken(const admin_t *admin)
-{
-    simba_request *request = admin->request;
-    bool has_reason = request->reason != NULL && request->reason[0] != '\0';
-
-    request->reply.mine = true;
-    simba__log(&admin->self->log, SIMBA_LOG_WARN,
-               "broke the tenure %llu of \"%s\": %s",
-               (unsigned long long)request->token, request->mutex,
-               has_reason ? request->reason : "no reason given");
-}
-
 /* Who owns the mutex now is told as well. */
 static void take_deleted(admin_t *admin)
 {
     int rc = last_of(admin, DELETED)->rc;
 
-    admin->deletes--; /* the outcome of this one is known */
+    admin->base.writes--; /* the outcome of this one is known */
     if (!simba__zk_is_by_quorum(rc)) {
         simba__zk_admin_finish(admin, rc);
         return;
     }
     if (rc == SIMBA__ZK_OK) {
-        tell_broken(admin);
+        simba__admin_broke(&admin->base, &admin->self->log);
     }
     start(admin, read_latches);
 }
@@ -193,7 +170,7 @@ static void take_deleted(admin_t *admin)
  * connection that was lost before the reply came, it was that. */
 static void take_owner(admin_t *admin, const simba__zk_reply *owner)
 {
-    simba_request *request = admin->request;
+    simba_request *request = admin->base.request;
     simba__zk_batch *batch;
 
     if (request->kind == SIMBA_BREAK && !request->reply.mine) {
@@ -201,12 +178,12 @@ static void take_owner(admin_t *admin, const simba__zk_reply *owner)
             batch = simba__zk_admin_begin(admin, DELETED);
             simba__zk_ask(batch, SIMBA__ZK_DELETE, request->mutex,
                           last_of(admin, CHILDREN)->names[0]);
-            admin->deletes++;
+            admin->base.writes++;
             simba__zk_admin_send(admin, batch, take_deleted);
             return;
         }
-        if (admin->deletes > 0) {
-            tell_broken(admin);
+        if (admin->base.writes > 0) {
+            simba__admin_broke(&admin->base, &admin->self->log);
         }
     }
     if (owner != NULL) {
@@ -236,7 +213,7 @@ static void read_data(admin_t *admin)
 
         if (replies[i].rc == SIMBA__ZK_OK) {
             memcpy(waiter.id, who.id, sizeof waiter.id);
-            simba_request_add_waiter(admin->request, &waiter);
+            simba_request_add_waiter(admin->base.request, &waiter);
         }
     }
     take_owner(admin, &replies[0]);
@@ -249,7 +226,7 @@ static void tell_serials(const admin_t *admin,
                          int count)
 {
     const simba__zk_reply *reply = last_of(admin, CHILDREN);
-    simba_reply *told = &admin->request->reply;
+    simba_reply *told = &admin->base.request->reply;
     simba__zk_view view = {
         .czxid = reply->stat.czxid,
         .latches_made = simba__zk_children_made(&reply->stat),
@@ -291,8 +268,9 @@ static void read_latches(admin_t *admin)
         return;
     }
     batch = simba__zk_admin_begin(admin, DATA);
-    for (int i = 0; i < count && (i == 0 || admin->request->want_queue); i++) {
-        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, admin->request->mutex,
+    for (int i = 0; i < count && (i == 0 || admin->base.request->want_queue);
+         i++) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, admin->base.request->mutex,
                       all->names[i]);
     }
     simba__zk_admin_send(admin, batch, read_data);
@@ -334,7 +312,8 @@ static void list_owners(admin_t *admin)
         if (owner++->rc == SIMBA__ZK_OK &&
             simba__zk_unescape(all->names[i], name) &&
             simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(admin->request, name, &who, latches - 1);
+            simba_request_add_mutex(admin->base.request, name, &who,
+                                    latches - 1);
         }
     }
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);
@@ -381,9 +360,9 @@ static void reached(admin_t *admin)
 
 static void begin(admin_t *admin)
 {
-    start(admin, admin->request->kind == SIMBA_LIST    ? list_mutexes
-                 : admin->request->kind == SIMBA_REACH ? reached
-                                                       : read_latches);
+    start(admin, admin->base.request->kind == SIMBA_LIST    ? list_mutexes
+                 : admin->base.request->kind == SIMBA_REACH ? reached
+                                                            : read_latches);
 }
 
 void simba__zk_serve(simba_session_store *store, simba_request *request)
@@ -391,21 +370,21 @@ void simba__zk_serve(simba_session_store *store, simba_request *request)
     simba__zk *self = SIMBA__ZK(store);
     /* A latch stands or is gone: there is no lease that could run out. */
     bool is_refused = request->kind == SIMBA_BREAK && !request->now;
-    admin_t *admin = is_refused ? NULL : calloc(1, sizeof *admin);
+    admin_t *admin;
     simba_error error;
 
+    if (is_refused) {
+        simba_error_set(&error, SIMBA_EINVAL, 0,
+                        "zookeeper: on this store a tenure can only be broken "
+                        "at once (--now)");
+        simba_request_done(request, SIMBA_EINVAL, &error);
+        return;
+    }
+    admin = simba__admin_begin(store, request, sizeof *admin);
     if (admin == NULL) {
-        int status = is_refused ? SIMBA_EINVAL : SIMBA_ENOMEM;
-
-        simba_error_set(&error, status, 0, "zookeeper: %s",
-                        is_refused ? "on this store a tenure can only be "
-                                     "broken at once (--now)"
-                                   : "no memory");
-        simba_request_done(request, status, &error);
         return;
     }
     admin->self = self;
-    admin->request = request;
     admin->begin = request->kind == SIMBA_DOCTOR ? simba__zk_doctor
                    : request->kind == SIMBA_INIT ? simba__zk_init
                                                  : begin;

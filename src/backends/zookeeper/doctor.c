@@ -120,7 +120,7 @@ static void report(admin_t *admin)
 {
     const simba__zk_settings *settings = &admin->self->settings;
     const simba__zk_reply *replies = admin->batches[0].replies;
-    simba_request *request = admin->request;
+    simba_request *request = admin->base.request;
 
     find_ensemble(&replies[CONFIG], request);
     find_sessions(admin, request);

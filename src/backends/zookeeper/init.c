@@ -54,7 +54,7 @@ static void tell(admin_t *admin, bool is_right)
     int rc = replaced(admin);
 
     simba_request_add_finding(
-        admin->request,
+        admin->base.request,
         rc == SIMBA__ZK_NOT_EMPTY ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
         "base", "%.200s %s", base,
         rc == SIMBA__ZK_OK ? "was made, and stays"
@@ -63,8 +63,8 @@ static void tell(admin_t *admin, bool is_right)
               "there is no mutex, and an upgrade makes it stay"
             : "has mutexes: it can be made to stay when there is none");
     simba_request_add_finding(
-        admin->request, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "acl",
-        "%.200s is open to %s", base,
+        admin->base.request, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
+        "acl", "%.200s is open to %s", base,
         is_right ? "whom the URL says"
                  : "others than the URL says; an upgrade changes that");
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);
@@ -97,7 +97,7 @@ static void take_replaced(admin_t *admin)
         simba__zk_admin_finish(admin, rc);
     } else if (acl->rc != SIMBA__ZK_OK) {
         simba__zk_admin_finish(admin, acl->rc);
-    } else if (is_right || !admin->request->upgrade) {
+    } else if (is_right || !admin->base.request->upgrade) {
         tell(admin, is_right);
     } else {
         batch = simba__zk_admin_begin(admin, CHANGE);
@@ -117,7 +117,7 @@ static void take_made(admin_t *admin)
         simba__zk_admin_finish(admin, rc);
         return;
     }
-    if (rc == SIMBA__ZK_NODE_EXISTS && admin->request->upgrade) {
+    if (rc == SIMBA__ZK_NODE_EXISTS && admin->base.request->upgrade) {
         simba__zk_multi_begin(batch);
         simba__zk_ask(batch, SIMBA__ZK_DELETE, NULL, NULL);
         simba__zk_ask(batch, SIMBA__ZK_CREATE, NULL, NULL);

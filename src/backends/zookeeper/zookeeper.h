@@ -22,6 +22,7 @@
 #include "kit/backoff.h"
 #include "kit/log.h"
 #include "kit/servers.h"
+#include "kit/session_admin.h"
 
 typedef struct simba__zk simba__zk;
 typedef struct simba__zk_session simba__zk_session;
@@ -354,13 +355,12 @@ enum { SIMBA__ZK_STEPS = 3 };
 /* A request without an entry, which sends in steps. One whose connection is
  * lost begins again. */
 struct simba__zk_admin {
+    struct simba__admin base;
     simba__zk *self;
-    simba_request *request;
     simba__zk_batch batches[SIMBA__ZK_STEPS]; /* of each step */
     simba__zk_admin_step *begin;
     simba__zk_admin_step *step; /* when all were answered */
     int rounds;                 /* how often it began again */
-    int deletes;                /* of a break, of which one may have been it */
     bool is_numbered;           /* also of all mutexes */
     simba__zk_session *probe;
     int64_t least_ms, most_ms; /* how long sessions last */

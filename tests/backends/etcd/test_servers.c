@@ -372,6 +372,29 @@ TEST_AROUND(test_etcd__closes_while_a_server_is_silent,
     proxy_cut(proxy);
 }
 
+/* Who closes it is answered, and its lease does not have to run out. */
+TEST_AROUND(test_etcd__a_session_that_ends_while_it_is_closed_is_revoked,
+            open_proxied,
+            close_proxied)
+{
+    simba__etcd *self = SIMBA__ETCD(third.backend);
+    struct who a = person(&third, "a");
+    simba_request close = {.kind = SIMBA_CLOSE, .mutex = ""};
+    bool is_revoked;
+
+    ask(&a);
+    fill_request(&a, &close);
+    proxy_hold(proxy, false, true);
+    handle_start(&third, &close);
+    simba_loop_enter(third.loop);
+    simba__etcd_session_end(self, "a test");
+    is_revoked = self->session_call.grpc != NULL;
+    simba_loop_leave(third.loop);
+    proxy_hold(proxy, false, false);
+    assert_true(is_revoked);
+    assert_int_equal(handle_join(&third, &close, &why), SIMBA_OK);
+}
+
 /* --- no space ------------------------------------------------------------ */
 
 TEST_AROUND(test_etcd__releases_when_the_quota_is_full,
