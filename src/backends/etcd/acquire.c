@@ -59,22 +59,11 @@ static void set_head(entry_t *e, bool is_head)
 
 /* --- how a step ends ----------------------------------------------------- */
 
-/* Does not wait any more for its watches to be sure. */
-static void end_settling(entry_t *e)
-{
-    simba_timer_clear(e->base.store->base.loop, &e->settling);
-    if (e->is_settling) {
-        e->is_settling = false;
-        simba_entry_drop(&e->base);
-    }
-}
-
 /* Not in the queue any more. */
 static void clear_waiter(entry_t *e)
 {
     simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
 
-    end_settling(e);
     (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->txn.number = e->base.is_doubted ? e->txn.number : 0;
     set_create(e, 0);
@@ -129,89 +118,32 @@ static void fail(entry_t *e, const simba_error *error)
 
 /* --- waiting ------------------------------------------------------------- */
 
-/* Are the watches that it needs confirmed, so that a look now misses nothing?
- * Else it goes on when they are. That on the heartbeat is not waited for: what
- * it missed is seen by the look that comes when the lease seems over. */
-static bool is_watching(const entry_t *e)
+/* Has something happened since its last reply, before it was watched? What
+ * happens after a watch is confirmed is told, and what is not confirmed yet
+ * comes back to this. On the heartbeat it does not matter: what was missed is
+ * seen by the look that comes when the lease seems over. */
+static bool has_missed(const entry_t *e)
 {
-    const simba__etcd_watch *owner = &simba__etcd_mutex_of(e)->owner;
-
-    return (e->before.key == NULL || e->before.is_sure) &&
-           (owner->key == NULL || owner->is_sure);
+    return e->before.sure_revision > e->txn.revision ||
+           simba__etcd_mutex_of(e)->owner.sure_revision > e->txn.revision;
 }
 
-/* A server that answers and confirms no watch is left for another; one that is
- * slow, or was asked only now, is not: all others have this connection, too. */
-enum { SILENCE_MS = 1000 };
-
-static void on_unsettled(simba_timer *timer)
+static bool is_waiting(const entry_t *e)
 {
-    entry_t *e = container_of(timer, entry_t, settling);
-    simba__etcd *self = simba__etcd_of(e);
-    simba_error error;
-
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "etcd: a watch is not set");
-    if (self->sure_ms < e->unsettled_ms &&
-        simba_loop_now_ms() - e->unsettled_ms >= SILENCE_MS) {
-        (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
-                                  "a watch is not set in time");
-        e->unsettled_ms = 0;
-    } else if (simba_loop_now_ms() < e->base.until_ms) {
-        simba_timer_set(self->base.base.loop, timer, e->base.until_ms);
-        return;
-    }
-    simba_entry_hold(&e->base);
-    end_settling(e);
-    fail(e, &error);
-    simba_entry_drop(&e->base);
+    return e->txn.create != 0 && e->base.step == SIMBA_STEP_NONE;
 }
 
-static bool settles(entry_t *e)
-{
-    if (!is_watching(e)) {
-        e->is_settling = true;
-        if (e->unsettled_ms == 0) {
-            e->unsettled_ms = simba_loop_now_ms();
-        }
-        simba_entry_hold(&e->base);
-        e->settling.fire = on_unsettled;
-        simba_timer_set(e->base.store->base.loop, &e->settling,
-                        e->unsettled_ms + SILENCE_MS < e->base.until_ms
-                            ? e->unsettled_ms + SILENCE_MS
-                            : e->base.until_ms);
-    }
-    return e->is_settling;
-}
-
-/* All that it waited for is sure. */
-static bool has_settled(entry_t *e)
-{
-    bool has = e->is_settling && is_watching(e);
-
-    if (has) {
-        e->unsettled_ms = 0;
-        simba_entry_hold(&e->base);
-        end_settling(e);
-        go_on(e, LOOK);
-        simba_entry_drop(&e->base);
-    }
-    return has;
-}
-
-static void on_before(simba__etcd_watch *watch,
-                      const simba__etcd_kv *kv,
-                      bool is_gone)
+static void on_before(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
     entry_t *e = container_of(watch, entry_t, before);
 
-    if (kv != NULL && is_gone) {
+    if (kv->mod != 0 ? kv->is_gone
+                     : !kv->is_gone && is_waiting(e) && has_missed(e)) {
         e->base.is_unwatched = true;
         e->before_gone = kv->mod;
-    }
-    if (kv == NULL ? !e->is_settling : is_gone) { /* or set after a gap */
         wake(simba__etcd_mutex_of(e));
-    } else if (kv == NULL) {
-        (void)has_settled(e);
+    } else if (kv->is_gone) { /* set again */
+        wake(simba__etcd_mutex_of(e));
     }
 }
 
@@ -235,60 +167,42 @@ static void await_first(simba__etcd_mutex *mutex)
                     mutex->free_ms != 0 ? at_ms : INT64_MAX);
 }
 
-/* Those who waited for the watch look; after a gap, the first asks. */
-static void on_owner_sure(simba__etcd_mutex *mutex)
-{
-    simba_entry *e = mutex->base.entries;
-    bool is_any = false;
-
-    mutex->free_ms = mutex->freed_mod = 0;
-    mutex->base.holds++;
-    while (e != NULL) {
-        bool has = has_settled((entry_t *)e);
-
-        is_any |= has;
-        e = has ? mutex->base.entries : e->next; /* some may have gone */
-    }
-    if (!is_any) {
-        wake(mutex);
-    }
-    mutex->base.holds--;
-    simba_session_mutex_tidy(mutex->base.store, &mutex->base);
-}
-
 /* The first asks, or when its step is done: wait(). */
-static void on_owner(simba__etcd_watch *watch,
-                     const simba__etcd_kv *kv,
-                     bool is_gone)
+static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
     simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, owner);
+    bool is_missed = kv->is_gone;
 
-    if (kv == NULL) {
-        on_owner_sure(mutex);
-        return;
+    if (kv->mod != 0) {
+        mutex->free_ms = kv->is_gone ? simba_loop_now_ms() : 0;
+        mutex->freed_mod = kv->is_gone ? kv->mod : 0;
+        await_first(mutex);
+        is_missed = mutex->head != NULL && is_waiting(mutex->head);
+    } else {
+        mutex->free_ms = mutex->freed_mod = 0;
+        for (simba_entry *e = mutex->base.entries; e != NULL; e = e->next) {
+            is_missed |=
+                is_waiting((entry_t *)e) &&
+                (has_missed((entry_t *)e) || !((entry_t *)e)->owner.is_there);
+        }
     }
-    mutex->free_ms = is_gone ? simba_loop_now_ms() : 0;
-    mutex->freed_mod = is_gone ? kv->mod : 0;
-    await_first(mutex);
-    if (mutex->head != NULL && mutex->head->base.step == SIMBA_STEP_NONE) {
+    if (is_missed) {
         wake(mutex);
     }
 }
 
-static void on_beat(simba__etcd_watch *watch,
-                    const simba__etcd_kv *kv,
-                    bool is_gone)
+static void on_beat(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
     simba_sighting *sighting =
         &container_of(watch, simba__etcd_mutex, beat)->sighting;
 
-    if (kv != NULL) {
-        simba_sighting_note(sighting, sighting->owner, is_gone ? 0 : kv->mod,
-                            simba_loop_now_ms());
+    if (kv->mod != 0) {
+        simba_sighting_note(sighting, sighting->owner,
+                            kv->is_gone ? 0 : kv->mod, simba_loop_now_ms());
     }
 }
 
-static bool watch_owner(entry_t *e)
+static enum simba__etcd_set watch_owner(entry_t *e)
 {
     simba__etcd_mutex_of(e)->owner.changed = on_owner;
     return simba__etcd_watch_set(simba__etcd_of(e),
@@ -313,42 +227,43 @@ static int64_t silent_in_ms(const entry_t *e)
 }
 
 /* In the queue, and not to be granted now: watch what has to be watched, look
- * once more when that is sure, and wait. */
+ * once more behind what is watched only now, and wait. */
 static void wait(entry_t *e)
 {
+    simba__etcd *self = simba__etcd_of(e);
     simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
     bool has_beat = e->base.is_head && e->owner.is_there && !e->owner.is_broken;
     int64_t wait_ms = silent_in_ms(e);
-    bool is_set;
+    enum simba__etcd_set before, owner = WAS_SET, beat = WAS_SET;
 
     wait_ms = wait_ms <= 0      ? SIMBA__OFFER_MS
               : e->base.is_head ? wait_ms - SIMBA_SIGHTING_MARGIN_MS
                                 : e->base.lease_ms;
     e->txn.session = (int64_t)e->owner.session;
     e->before.changed = on_before;
-    is_set = simba__etcd_watch_set(
-        simba__etcd_of(e), &e->before,
+    before = simba__etcd_watch_set(
+        self, &e->before,
         e->txn.before[0] != '\0' ? simba__etcd_key(&e->txn, 'p') : NULL);
     if (e->ahead < NEAR || e->base.is_head || !e->owner.is_there) {
-        is_set &= watch_owner(e);
+        owner = watch_owner(e);
     }
     if (e->base.is_head) {
         mutex->beat.changed = on_beat;
-        is_set &= simba__etcd_watch_set(simba__etcd_of(e), &mutex->beat,
-                                        has_beat ? simba__etcd_key(&e->txn, 'S')
-                                                 : NULL);
+        beat = simba__etcd_watch_set(self, &mutex->beat,
+                                     has_beat ? simba__etcd_key(&e->txn, 'S')
+                                              : NULL);
     } else {
         await_first(mutex);
     }
-    if (settles(e)) {
-        /* on_sure() comes back to it */
-    } else if (e->base.is_head && mutex->freed_mod > e->txn.revision) {
+    if (e->base.is_head && mutex->freed_mod > e->txn.revision) {
         go_on(e, GRANT); /* since it looked */
-    } else if (e->base.is_head && e->owner.is_there && !e->is_sighted) {
+    } else if (before == IS_SET || owner == IS_SET || has_missed(e) ||
+               (e->base.is_head && e->owner.is_there && !e->is_sighted)) {
         go_on(e, LOOK);
     } else {
-        wait_ms =
-            is_set ? wait_ms : SIMBA__OFFER_MS; /* no memory: by looking */
+        if (before == NOT_SET || owner == NOT_SET || beat == NOT_SET) {
+            wait_ms = SIMBA__OFFER_MS; /* no memory: by looking */
+        }
         e->base.owner = simba__etcd_owner_told(&e->owner);
         e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
         simba_entry_done(&e->base, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
@@ -482,7 +397,7 @@ static void note_joined(entry_t *e)
 static bool is_confirmed(const simba_entry *entry, void *foremost)
 {
     return entry != foremost && !entry->is_head &&
-           ((const entry_t *)entry)->before.is_sure;
+           ((const entry_t *)entry)->before.sure_revision != 0;
 }
 
 static void confirm(entry_t *e)
@@ -669,7 +584,8 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         e->has_looked = sent == LOOK || (e->has_looked && sent != GRANT);
         e->has_order &= sent != EVICT;
         e->is_kept |= sent == KEEP;
-        if (e->owner.is_there || !simba__etcd_mutex_of(e)->owner.is_sure) {
+        if (e->owner.is_there ||
+            simba__etcd_mutex_of(e)->owner.sure_revision == 0) {
             simba__etcd_mutex_of(e)->free_ms = 0;
         } else if (simba__etcd_mutex_of(e)->free_ms == 0) {
             simba__etcd_mutex_of(e)->free_ms = simba_loop_now_ms();
@@ -754,7 +670,10 @@ void simba__etcd_entry_look(simba_entry *entry)
     } else if (entry->is_head) {
         e->owner = (simba__etcd_owner){0};
         go_on(e, GRANT);
-    } else if (!entry->is_unwatched || !watch_owner(e) || !settles(e)) {
+    } else {
+        if (entry->is_unwatched) {
+            (void)watch_owner(e);
+        }
         go_on(e, LOOK);
     }
 }
@@ -763,7 +682,6 @@ void simba__etcd_entry_remove(simba_entry *entry)
 {
     entry_t *e = begin_step(entry);
 
-    end_settling(e);
     (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !entry->is_doubted;
     go_on(e, REMOVE);

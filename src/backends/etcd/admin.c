@@ -335,16 +335,14 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
 /* --- observers ----------------------------------------------------------- */
 
 /* Each change of owner comes by itself, in order; after a gap they look. */
-static void on_owner(simba__etcd_watch *watch,
-                     const simba__etcd_kv *kv,
-                     bool is_gone)
+static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
     simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, watch);
-    bool is_known = kv != NULL && mutex->observed_token != 0;
+    bool is_known = kv->mod != 0 && mutex->observed_token != 0;
     simba__etcd_owner owner = {0};
     simba_owner told;
 
-    if (kv != NULL && !is_gone) {
+    if (kv->mod != 0 && !kv->is_gone) {
         owner = simba__etcd_owner_read(kv);
         if (owner.token == mutex->observed_token) {
             return; /* asked again, or broken */
@@ -369,9 +367,9 @@ void simba__etcd_observe(simba_session_mutex *base)
     mutex->observed_token = 0;
     mutex->watch.changed = on_owner;
     mutex->watch.is_history = true;
-    if (!simba__etcd_watch_set(self, &mutex->watch,
-                               base->is_observed ? simba__etcd_key(&names, 'o')
-                                                 : NULL)) {
+    if (simba__etcd_watch_set(self, &mutex->watch,
+                              base->is_observed ? simba__etcd_key(&names, 'o')
+                                                : NULL) == NOT_SET) {
         simba__log(&self->log, SIMBA_LOG_WARN,
                    "no memory to watch \"%s\": its observers look now and then",
                    names.mutex);

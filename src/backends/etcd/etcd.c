@@ -460,6 +460,7 @@ static void detach(simba_backend *base)
     closed(self); /* a server that is silent is not waited for */
     simba_timer_clear(base->loop, &self->keeping);
     simba_timer_clear(base->loop, &self->beginning);
+    simba_timer_clear(base->loop, &self->confirming);
     simba__rpc_fini(&self->renewal.rpc);
     simba_session_fini(&self->base);
     simba__rpc_fini(&self->session_call);

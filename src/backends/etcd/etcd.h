@@ -69,6 +69,7 @@ enum {
 typedef struct simba__etcd_kv {
     simba__pb_bytes key, value;
     int64_t create, mod, version; /* 0: it is absent */
+    bool is_gone;                 /* told by a watch */
 } simba__etcd_kv;
 
 /* The value of o/MUTEX; of a waiter with 0 where only an owner has something;
@@ -173,25 +174,25 @@ bool simba__etcd_next_kv(simba__pb_bytes *all, simba__etcd_kv *kv);
 
 /* A key that is watched. Lives in its user's memory, zeroed first. */
 struct simba__etcd_watch {
-    /* Something has happened to the key, or may have: ask. `kv` is NULL when
-     * the watch has just been set, or set again after a gap; `is_gone`: it was
-     * deleted. */
-    void (*changed)(simba__etcd_watch *watch,
-                    const simba__etcd_kv *kv,
-                    bool is_gone);
+    /* Something has happened to the key. Without a mod revision: it has just
+     * been confirmed, and what is_gone is what happened before. */
+    void (*changed)(simba__etcd_watch *watch, const simba__etcd_kv *kv);
     char *key;             /* NULL: not set */
     int64_t id;            /* of the stream */
-    bool is_sure;          /* confirmed: what happens from now on is told */
+    int64_t set_ms;        /* when it was asked for */
+    int64_t sure_revision; /* what happens later is told; 0: not confirmed */
+    bool has_gap;          /* it was set before, and was lost */
     int64_t next_revision; /* of an observer, to go on at; 0: from now on */
     bool is_history;       /* it goes on where it was interrupted */
     simba__etcd_watch *next;
 };
 
-/** Watch a key, or NULL: none; do nothing if it is watched already. False: no
+/** Watch a key, or NULL: none; do nothing if it is watched already. NOT_SET: no
  * memory. */
-bool simba__etcd_watch_set(simba__etcd *self,
-                           simba__etcd_watch *watch,
-                           const char *key);
+enum simba__etcd_set { NOT_SET, WAS_SET, IS_SET };
+enum simba__etcd_set simba__etcd_watch_set(simba__etcd *self,
+                                           simba__etcd_watch *watch,
+                                           const char *key);
 /** There is a connection: watch all anew. / There is none. */
 void simba__etcd_watches_begin(simba__etcd *self);
 void simba__etcd_watches_lost(simba__etcd *self);
@@ -249,9 +250,6 @@ struct simba__etcd_entry {
     int64_t ahead;            /* how many are, or fewer */
     int64_t first_create;     /* of txn.first; 0: not known */
     simba__etcd_watch before; /* on who is before it */
-    bool is_settling;         /* waits for its watches to be sure, then looks */
-    int64_t unsettled_ms; /* since when it has waited for that; 0: it has not */
-    simba_timer settling; /* and not for longer */
 };
 
 struct simba__etcd {
@@ -285,7 +283,8 @@ struct simba__etcd {
     bool is_watching; /* the stream is there */
     simba__etcd_watch *watches, **last_watch;
     int64_t watch_id;
-    int64_t refused_ms; /* when one was refused last */
+    simba_timer confirming; /* when one should be confirmed */
+    int64_t refused_ms;     /* when one was refused last */
 };
 
 #define SIMBA__ETCD(store) ((simba__etcd *)(store))

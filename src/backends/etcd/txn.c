@@ -443,8 +443,8 @@ bool simba__etcd_next_kv(simba__pb_bytes *all, simba__etcd_kv *kv)
         return false;
     }
     fields = simba__pb_read(item);
-    *kv = (simba__etcd_kv){fields.bytes[1], fields.bytes[5], fields.number[2],
-                           fields.number[3], fields.number[4]};
+    *kv = (simba__etcd_kv){fields.bytes[1],  fields.bytes[5],  fields.number[2],
+                           fields.number[3], fields.number[4], false};
     return !fields.is_broken;
 }
 

@@ -1,8 +1,9 @@
 /* The set of watches: which keys are watched over one stream. A watch begins at
  * the present: one that began at an old revision would be served by the
- * server's loop for those that lag, every 100 ms. Whoever sets one is told when
- * it is sure, and looks then: so nothing is missed between. After a connection
- * was lost all are set again, and all are told. */
+ * server's loop for those that lag, every 100 ms. Whoever sets one looks after
+ * that, and is told when it is confirmed at a later revision than was seen: so
+ * nothing is missed between. After a connection was lost all are set again, and
+ * all are told. */
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
@@ -13,27 +14,66 @@
 
 enum { REFUSED_MS = 10000 }; /* a watch is refused in earnest, not by a token */
 
+/* A server that answers and confirms no watch is left for another; one that is
+ * slow, or was asked only now, is not: all others have this connection, too. */
+enum { SILENCE_MS = 1000 };
+
+static void on_unconfirmed(simba_timer *timer)
+{
+    simba__etcd *self = container_of(timer, simba__etcd, confirming);
+    const simba__etcd_watch *watch = self->watches;
+    int64_t due_ms;
+
+    while (watch != NULL && watch->sure_revision != 0) {
+        watch = watch->next; /* the first that is not has waited longest */
+    }
+    if (watch == NULL || !simba_connection_is_ready(self->grpc.connection)) {
+        return;
+    }
+    due_ms = SILENCE_MS +
+             (watch->set_ms > self->sure_ms ? watch->set_ms : self->sure_ms);
+    if (due_ms > simba_loop_now_ms()) {
+        simba_timer_set(self->base.base.loop, timer, due_ms);
+    } else {
+        (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
+                                  "no watch is confirmed in time");
+    }
+}
+
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
  * start at, 7 id. WatchCancelRequest: 1 id. */
-static void send_create(simba__etcd *self, simba__etcd_watch *watch)
+static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
 {
     struct simba__text *text = simba__rpc_begin(&self->watch_stream);
-    size_t began = simba__pb_begin(text, 1);
+    size_t began = simba__pb_begin(text, is_create ? 1 : 2);
 
-    watch->id = ++self->watch_id;
-    watch->is_sure = false;
-    simba__pb_text(text, 1, watch->key);
-    simba__pb_number(text, 3, watch->next_revision);
-    simba__pb_number(text, 7, watch->id);
+    if (is_create) {
+        simba__pb_text(text, 1, watch->key);
+        simba__pb_number(text, 3, watch->next_revision);
+    }
+    simba__pb_number(text, is_create ? 7 : 1, watch->id);
     simba__pb_end(text, began);
     (void)simba__rpc_send(&self->grpc, &self->watch_stream);
+}
+
+static void create(simba__etcd *self, simba__etcd_watch *watch)
+{
+    watch->id = ++self->watch_id;
+    watch->sure_revision = 0;
+    watch->set_ms = simba_loop_now_ms();
+    self->confirming.fire = on_unconfirmed;
+    if (!self->confirming.is_set) {
+        simba_timer_set(self->base.base.loop, &self->confirming,
+                        watch->set_ms + SILENCE_MS);
+    }
+    if (self->is_watching) {
+        send(self, watch, true);
+    }
 }
 
 static void clear(simba__etcd *self, simba__etcd_watch *watch)
 {
     simba__etcd_watch **at = &self->watches;
-    struct simba__text *text;
-    size_t began;
 
     while (*at != watch) {
         at = &(*at)->next;
@@ -44,38 +84,32 @@ static void clear(simba__etcd *self, simba__etcd_watch *watch)
     }
     free(watch->key);
     watch->key = NULL;
-    watch->is_sure = false;
-    watch->next_revision = 0;
+    watch->sure_revision = watch->next_revision = 0;
+    watch->has_gap = false;
     if (self->is_watching) {
-        text = simba__rpc_begin(&self->watch_stream);
-        began = simba__pb_begin(text, 2);
-        simba__pb_number(text, 1, watch->id);
-        simba__pb_end(text, began);
-        (void)simba__rpc_send(&self->grpc, &self->watch_stream);
+        send(self, watch, false);
     }
 }
 
-bool simba__etcd_watch_set(simba__etcd *self,
-                           simba__etcd_watch *watch,
-                           const char *key)
+enum simba__etcd_set simba__etcd_watch_set(simba__etcd *self,
+                                           simba__etcd_watch *watch,
+                                           const char *key)
 {
     if (key != NULL && watch->key != NULL && strcmp(key, watch->key) == 0) {
-        return true;
+        return WAS_SET;
     }
     if (watch->key != NULL) {
         clear(self, watch);
     }
     watch->key = key == NULL ? NULL : strdup(key);
     if (watch->key == NULL) {
-        return key == NULL;
+        return key == NULL ? WAS_SET : NOT_SET;
     }
     watch->next = NULL; /* who has waited for long is found soon */
     *self->last_watch = watch;
     self->last_watch = &watch->next;
-    if (self->is_watching) {
-        send_create(self, watch);
-    }
-    return true;
+    create(self, watch);
+    return IS_SET;
 }
 
 static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
@@ -101,8 +135,9 @@ static void take_events(simba__etcd *self, simba__pb_bytes reply, int64_t id)
         bool is_gone = simba__pb_read(event).number[1] == 1;
 
         if (simba__etcd_next_kv(&event, &kv)) {
+            kv.is_gone = is_gone;
             watch->next_revision = watch->is_history ? kv.mod + 1 : 0;
-            watch->changed(watch, &kv, is_gone);
+            watch->changed(watch, &kv);
         }
     }
 }
@@ -147,17 +182,17 @@ static void on_message(simba__rpc *rpc,
     } else if (reply.number[4] != 0) {
         /* Compacted: what happened meanwhile is not known any more. */
         watch->next_revision = 0;
-        send_create(self, watch);
+        watch->has_gap = true;
+        create(self, watch);
     } else if (reply.number[3] == 0) {
         take_events(self, rpc->reply, watch->id);
     } else {
-        watch->is_sure = true;
+        watch->sure_revision = simba__pb_read(reply.bytes[1]).number[3];
         self->sure_ms = simba_loop_now_ms();
         if (watch->next_revision == 0) {
             watch->next_revision =
-                watch->is_history ? simba__pb_read(reply.bytes[1]).number[3] + 1
-                                  : 0;
-            watch->changed(watch, NULL, false);
+                watch->is_history ? watch->sure_revision + 1 : 0;
+            watch->changed(watch, &(simba__etcd_kv){.is_gone = watch->has_gap});
         }
     }
 }
@@ -169,7 +204,7 @@ void simba__etcd_watches_begin(simba__etcd *self)
     self->watch_stream.done = on_message;
     self->is_watching = true;
     for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
-        send_create(self, w);
+        create(self, w);
     }
 }
 
@@ -177,6 +212,7 @@ void simba__etcd_watches_lost(simba__etcd *self)
 {
     self->is_watching = false;
     for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
-        w->is_sure = false;
+        w->sure_revision = 0;
+        w->has_gap = true;
     }
 }
