@@ -561,7 +561,7 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
     } else if (!note(e)) {
         /* forgotten */
     } else if (txn->is_done && (sent == GRANT || sent == REFRESH)) {
-        e->since_ms = e->sent_ms;
+        e->since_ms = txn->rpc.exchange.sent_ms;
         owns(e);
     } else if (sent == REFRESH) {
         stands(e, SIMBA_STANDS_VANISHED);
@@ -617,7 +617,6 @@ static void go_on(entry_t *e, enum simba__etcd_action action)
         fail(e, &error);
     } else {
         e->sent = (int)action;
-        e->sent_ms = simba_loop_now_ms();
         e->txn.self = simba__etcd_of(e);
         e->txn.mutex = simba_session_mutex_name(e->base.mutex);
         e->txn.attempt = e->base.attempt;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
+#include "kit/deadline.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -38,63 +39,28 @@ static void keep_alive(simba_timer *timer)
     keep_alive_later(self);
 }
 
-/* A call of the session, whose message was written; by the deadline of a
- * request, if somebody has asked for it. */
+/* A call of the session, about its time or its lease. */
 static void session_call(simba__etcd *self,
                          const char *method,
-                         simba__rpc_done *done,
-                         const simba_request *request)
+                         int64_t number,
+                         simba__rpc_done *done)
 {
-    simba__rpc *call = &self->session_call;
+    simba__rpc *call = &self->session.rpc;
 
+    simba__pb_number(simba__rpc_begin(call), 1, number);
     call->method = method;
     call->done = done;
-    call->exchange.deadline_ms =
-        request == NULL ? simba_loop_now_ms() + CALL_MS : request->deadline_ms;
+    call->exchange.deadline_ms = self->closing != NULL
+                                     ? self->closing->deadline_ms
+                                     : simba_loop_now_ms() + CALL_MS;
     simba__rpc_submit(&self->grpc, call);
-}
-
-/* The heartbeat goes with its lease, and a quorum tells whether it is there. */
-static void on_looked(simba__rpc *rpc, int status, const simba_error *error)
-{
-    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
-    simba__pb_bytes all = rpc->reply;
-    simba__etcd_kv kv;
-
-    (void)error;
-    if (status == SIMBA_OK &&
-        (!simba__etcd_next_kv(&all, &kv) || kv.create != self->create)) {
-        simba__etcd_session_end(self, "its lease has ended");
-    }
-}
-
-/* LeaseKeepAliveResponse: 2 id, 3 ttl. A leader that lags may say that there is
- * no lease which was granted just now. */
-static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
-{
-    simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
-    simba__pb_fields reply = {0};
-
-    (void)error; /* the stream is opened again with the next that is sent */
-    if (status == SIMBA_OK) {
-        reply = simba__pb_read(rpc->reply);
-    }
-    if (reply.number[2] == 0 || reply.number[2] != self->lease) {
-        /* of another session */
-    } else if (reply.number[3] > 0) {
-        simba__backoff_reset(&self->backoff);
-    } else if (self->create != 0 && self->session_call.grpc == NULL) {
-        simba__pb_text(simba__rpc_begin(&self->session_call), 1,
-                       simba__etcd_key(&self->renewal, 's'));
-        session_call(self, SIMBA__ETCD_METHOD("KV/Range"), on_looked, NULL);
-    }
 }
 
 static void begin_later(simba__etcd *self)
 {
     self->lease = self->create = 0;
-    self->begin_ms = simba__backoff_until(&self->backoff);
-    simba_timer_set(self->base.base.loop, &self->beginning, self->begin_ms);
+    simba_timer_set(self->base.base.loop, &self->beginning,
+                    simba__backoff_until(&self->backoff));
 }
 
 /* Those who wait are told. */
@@ -113,26 +79,55 @@ static void fail_session(simba__etcd *self,
     simba_session_failed(&self->base);
 }
 
-static void on_beat_put(simba__rpc *rpc, int status, const simba_error *error)
+/* The heartbeat, which goes with its lease: it was made, or is still there. */
+static void on_beat(simba__etcd_txn *txn, int status, const simba_error *error)
 {
-    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
+    simba__etcd *self = txn->self;
+    bool is_done = status == SIMBA_OK && txn->is_done;
 
-    if (status != SIMBA_OK) {
+    if (self->create == 0 && is_done) {
+        self->create = txn->revision;
+        keep_alive_later(self);
+        simba_session_ready(&self->base);
+    } else if (self->create == 0) {
         fail_session(self, status, error);
-        return;
+    } else if (status == SIMBA_OK && !is_done) {
+        simba__etcd_session_end(self, "its lease has ended");
     }
-    self->create =
-        simba__pb_read(simba__pb_read(rpc->reply).bytes[1]).number[3];
-    keep_alive_later(self);
-    simba_session_ready(&self->base);
 }
 
-/* LeaseGrantResponse: 2 id, 3 ttl. PutRequest: 1 key, 2 value, 3 lease. */
+static void put_beat(simba__etcd *self)
+{
+    self->session.done = on_beat;
+    simba__etcd_write_renewal(&self->session, NULL, 0);
+    simba__etcd_submit(&self->session, NULL, CALL_MS);
+}
+
+/* LeaseKeepAliveResponse: 2 id, 3 ttl. A leader that lags may say that there is
+ * no lease which was granted just now. */
+static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
+{
+    simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
+    simba__pb_fields reply = {0};
+
+    (void)error; /* the stream is opened again with the next that is sent */
+    if (status == SIMBA_OK) {
+        reply = simba__pb_read(rpc->reply);
+    }
+    if (reply.number[2] == 0 || reply.number[2] != self->lease) {
+        /* of another session */
+    } else if (reply.number[3] > 0) {
+        simba__backoff_reset(&self->backoff);
+    } else if (self->create != 0 && self->session.rpc.grpc == NULL) {
+        put_beat(self); /* a quorum tells whether it is there */
+    }
+}
+
+/* LeaseGrantResponse: 2 id, 3 ttl. */
 static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
 {
-    simba__etcd *self = container_of(rpc, simba__etcd, session_call);
+    simba__etcd *self = container_of(rpc, simba__etcd, session.rpc);
     simba__pb_fields reply = {0};
-    struct simba__text *put;
 
     if (status == SIMBA_OK) {
         reply = simba__pb_read(rpc->reply);
@@ -143,21 +138,15 @@ static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
         return;
     }
     self->ttl_s = reply.number[3] > 0 ? reply.number[3] : self->ttl_s;
-    self->renewal.self = self;
-    put = simba__rpc_begin(rpc);
-    simba__pb_text(put, 1, simba__etcd_key(&self->renewal, 's'));
-    simba__pb_text(put, 2, "0");
-    simba__pb_number(put, 3, self->lease);
-    session_call(self, SIMBA__ETCD_METHOD("KV/Put"), on_beat_put, NULL);
+    put_beat(self);
 }
 
 static void begin_session(simba__etcd *self)
 {
-    if (self->session_call.grpc == NULL && self->lease == 0 &&
-        !self->is_closing && simba_loop_now_ms() >= self->begin_ms) {
-        simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->ttl_s);
-        session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), on_granted,
-                     NULL);
+    if (self->session.rpc.grpc == NULL && self->lease == 0 &&
+        !self->is_closing && !self->beginning.is_set) {
+        session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseGrant"), self->ttl_s,
+                     on_granted);
     }
 }
 
@@ -180,7 +169,7 @@ void simba__etcd_session_end(simba__etcd *self, const char *why)
     simba__log(&self->log, SIMBA_LOG_WARN, "the session is over: %s", why);
     begin_later(self);
     if (!self->is_closing) { /* it is to be revoked */
-        simba__rpc_fini(&self->session_call);
+        simba__rpc_fini(&self->session.rpc);
     }
     simba__rpc_fini(&self->renewal.rpc);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
@@ -220,11 +209,9 @@ static int unready(const simba_session_store *store, simba_error *error)
     *error = simba_connection_is_ready(self->grpc.connection)
                  ? self->failure
                  : *simba_connection_why(self->grpc.connection);
-    if (error->code == SIMBA_OK) {
-        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
-                               "etcd: no answer in time");
-    }
-    return error->code;
+    return error->code != SIMBA_OK ? error->code
+                                   : simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                                                     "etcd: no answer in time");
 }
 
 /* Certain for the lease that is written in its key, after the write that was
@@ -265,7 +252,7 @@ static void on_renewed(simba__etcd_txn *txn,
         bool is_taken = false;
 
         if (is_done) {
-            e->since_ms = self->renewal_sent_ms;
+            e->since_ms = txn->rpc.exchange.sent_ms;
         } else if (status == SIMBA_OK) {
             is_taken =
                 !simba__etcd_next_got(&rest, &got) ||
@@ -290,9 +277,8 @@ static void renew(simba_session_store *store,
             first = entries[i]->renewal;
         }
     }
-    self->renewal_sent_ms = simba_loop_now_ms();
     self->renewal.done = on_renewed;
-    simba__etcd_write_renewal(self, entries, count);
+    simba__etcd_write_renewal(&self->renewal, entries, count);
     simba__etcd_submit(&self->renewal, first, 0);
 }
 
@@ -357,21 +343,13 @@ static int connect(simba__etcd *self, simba_error *error)
 
 /* --- the table ----------------------------------------------------------- */
 
-static void closed(simba__etcd *self)
+static void on_revoked(simba__rpc *rpc, int status, const simba_error *error)
 {
-    simba_request *request = self->closing;
+    simba__etcd *self = container_of(rpc, simba__etcd, session.rpc);
 
-    self->closing = NULL;
-    if (request != NULL) {
-        simba_request_done(request, SIMBA_OK, NULL);
-    }
-}
-
-static void on_revoked(simba__rpc *rpc,
-                       __attribute__((unused)) int status,
-                       __attribute__((unused)) const simba_error *error)
-{
-    closed(container_of(rpc, simba__etcd, session_call));
+    (void)status;
+    (void)error;
+    simba__deadline_complete(&self->closing, SIMBA_OK, NULL);
 }
 
 /* Whoever waits behind us should not have to wait for the lease to run out.
@@ -381,17 +359,16 @@ static void close_session(simba_session_store *store, simba_request *request)
     simba__etcd *self = SIMBA__ETCD(store);
 
     self->is_closing = true;
+    simba__deadline_complete(&self->closing, SIMBA_OK, NULL);
+    self->closing = request;
     if (self->create == 0 ||
         !simba_connection_is_ready(self->grpc.connection)) {
-        simba_request_done(request, SIMBA_OK, NULL);
+        simba__deadline_complete(&self->closing, SIMBA_OK, NULL);
         return;
     }
-    closed(self);
-    self->closing = request;
-    simba__rpc_fini(&self->session_call);
-    simba__pb_number(simba__rpc_begin(&self->session_call), 1, self->lease);
-    session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseRevoke"), on_revoked,
-                 request);
+    simba__rpc_fini(&self->session.rpc);
+    session_call(self, SIMBA__ETCD_METHOD("Lease/LeaseRevoke"), self->lease,
+                 on_revoked);
 }
 
 static const simba_session_ops session_ops = {
@@ -436,6 +413,7 @@ static int open_store(const simba_backend_config *config,
     self->base.fresh_ms = FRESH_MS;
     self->log = (struct simba__log){config->log, config->log_user, "etcd"};
     self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
+    self->session.self = self->renewal.self = self;
     self->keeping.fire = keep_alive;
     self->beginning.fire = on_beginning;
     self->last_watch = &self->watches;
@@ -457,13 +435,14 @@ static void detach(simba_backend *base)
     simba__etcd *self = SIMBA__ETCD(base);
 
     self->is_closing = true;
-    closed(self); /* a server that is silent is not waited for */
+    /* A server that is silent is not waited for. */
+    simba__deadline_complete(&self->closing, SIMBA_OK, NULL);
     simba_timer_clear(base->loop, &self->keeping);
     simba_timer_clear(base->loop, &self->beginning);
     simba_timer_clear(base->loop, &self->confirming);
     simba__rpc_fini(&self->renewal.rpc);
     simba_session_fini(&self->base);
-    simba__rpc_fini(&self->session_call);
+    simba__rpc_fini(&self->session.rpc);
     simba__rpc_fini(&self->keep_alive);
     simba__rpc_fini(&self->watch_stream);
     simba__grpc_close(&self->grpc);

@@ -150,7 +150,7 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter);
  * so that it cannot be renewed and stays for its lease; a look. */
 void simba__etcd_write(simba__etcd_entry *entry,
                        enum simba__etcd_action action);
-void simba__etcd_write_renewal(simba__etcd *self,
+void simba__etcd_write_renewal(simba__etcd_txn *txn,
                                simba_entry *const *entries,
                                int count);
 void simba__etcd_write_break(simba__etcd_txn *txn,
@@ -220,7 +220,6 @@ struct simba__etcd_entry {
     simba_entry base;
     simba__etcd_txn txn;  /* one at a time */
     int sent;             /* which it is */
-    int64_t sent_ms;      /* when it was sent */
     int rounds, refusals; /* of this step: transactions, and grants in vain */
 
     /* As seen in this step. */
@@ -266,17 +265,16 @@ struct simba__etcd {
     int64_t lease;  /* its id; 0: none */
     int64_t ttl_s;  /* as asked for */
     int64_t create; /* of its key: identity of the session; 0: not made */
-    simba__rpc session_call, keep_alive;
+    simba__etcd_txn session; /* what makes it, looks for it, ends it */
+    simba__rpc keep_alive;
     simba_timer keeping;   /* when to keep the lease alive */
     simba_timer beginning; /* when to make another session */
-    int64_t begin_ms;      /* and not before */
     struct simba__backoff backoff;
     simba_error failure;
     simba_request *closing; /* to be completed when the session has ended */
 
     /* Renewals. */
     simba__etcd_txn renewal;
-    int64_t renewal_sent_ms;
 
     /* Watches. */
     simba__rpc watch_stream;

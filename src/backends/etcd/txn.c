@@ -384,16 +384,15 @@ void simba__etcd_write(simba__etcd_entry *e, enum simba__etcd_action action)
     write[action](e);
 }
 
-void simba__etcd_write_renewal(simba__etcd *self,
+void simba__etcd_write_renewal(simba__etcd_txn *txn,
                                simba_entry *const *entries,
                                int count)
 {
-    simba__etcd_txn *txn = &self->renewal;
     char beat[24];
 
     begin(txn);
     snprintf(beat, sizeof beat, "%lld", (long long)simba_loop_now_ms());
-    when(txn, 's', CREATE, self->create, NULL);
+    when(txn, 's', CREATE, txn->self->create, NULL);
     put(txn, THEN, 's', beat);
     get(txn, ELSE, "s");
     for (int i = 0; i < count; i++) {

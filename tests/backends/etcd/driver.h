@@ -149,6 +149,7 @@ void __wrap_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc)
     int count;
 
     if (strcmp(rpc->method, SIMBA__ETCD_METHOD("KV/Txn")) != 0 ||
+        rpc == &container_of(grpc, simba__etcd, grpc)->session.rpc ||
         wire.fault == NO_FAULT) {
         __real_simba__rpc_submit(grpc, rpc);
         return;

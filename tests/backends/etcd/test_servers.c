@@ -388,7 +388,7 @@ TEST_AROUND(test_etcd__a_session_that_ends_while_it_is_closed_is_revoked,
     handle_start(&third, &close);
     simba_loop_enter(third.loop);
     simba__etcd_session_end(self, "a test");
-    is_revoked = self->session_call.grpc != NULL;
+    is_revoked = self->session.rpc.grpc != NULL;
     simba_loop_leave(third.loop);
     proxy_hold(proxy, false, false);
     assert_true(is_revoked);
