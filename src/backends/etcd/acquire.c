@@ -41,6 +41,13 @@ static void wake(const simba__etcd_mutex *mutex)
                simba_session_mutex_name(&mutex->base));
 }
 
+/* It is free for longer than the first has time to come (S10). */
+static bool is_overdue(const simba__etcd_mutex *mutex)
+{
+    return mutex->free_ms != 0 &&
+           simba_loop_now_ms() - mutex->free_ms >= SIMBA__OFFER_MS;
+}
+
 static void set_create(entry_t *e, int64_t create)
 {
     simba__etcd_mutex_of(e)->waiting += (create != 0) - (e->txn.create != 0);
@@ -497,8 +504,7 @@ static bool is_first_silent(const entry_t *e)
 {
     const simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
 
-    return simba__etcd_is_overdue(mutex) && !e->owner.is_there &&
-           knows_first(e) &&
+    return is_overdue(mutex) && !e->owner.is_there && knows_first(e) &&
            simba_loop_now_ms() - mutex->first_ms >= SIMBA__OFFER_MS;
 }
 
@@ -620,6 +626,7 @@ static void go_on(entry_t *e, enum simba__etcd_action action)
         e->txn.self = simba__etcd_of(e);
         e->txn.mutex = simba_session_mutex_name(e->base.mutex);
         e->txn.attempt = e->base.attempt;
+        e->txn.is_whole = is_overdue(simba__etcd_mutex_of(e));
         e->txn.done = on_reply;
         simba__etcd_write(e, action);
         simba_entry_hold(&e->base);
@@ -662,8 +669,7 @@ void simba__etcd_entry_look(simba_entry *entry)
     entry_t *e = begin_step(entry);
 
     e->has_order &= entry->acquire == NULL || !entry->acquire->is_backstop;
-    e->has_order &=
-        knows_first(e) || !simba__etcd_is_overdue(simba__etcd_mutex_of(e));
+    e->has_order &= knows_first(e) || !is_overdue(simba__etcd_mutex_of(e));
     if (e->is_owner) {
         go_on(e, REFRESH);
     } else if (entry->is_head) {

@@ -202,26 +202,15 @@ static void take_owner(struct admin *admin)
 
 /* --- doctor -------------------------------------------------------------- */
 
-static void on_told(simba__rpc *rpc, int status, const simba_error *error)
-{
-    on_reply(container_of(rpc, simba__etcd_txn, rpc), status, error);
-}
-
 /* Asks any server without saying anything. */
 static void ask(struct admin *admin,
                 const char *method,
                 void (*taken)(struct admin *admin))
 {
-    simba__rpc *rpc = &admin->txn.rpc;
-
-    (void)simba__rpc_begin(rpc);
-    rpc->method = method;
-    rpc->is_leaderless = true;
-    rpc->done = on_told;
-    rpc->exchange.deadline_ms = admin->base.request->deadline_ms;
-    admin->txn.done = on_reply;
-    admin->taken = taken;
-    simba__rpc_submit(&admin->txn.self->grpc, rpc);
+    (void)simba__rpc_begin(&admin->txn.rpc);
+    admin->txn.rpc.method = method;
+    admin->txn.rpc.is_leaderless = true;
+    send(admin, taken);
 }
 
 #define FIND(grade, topic, ...)                                                \

@@ -305,13 +305,6 @@ static inline bool simba__etcd_is_mine(const simba__etcd_entry *entry,
            simba__attempt_equal(owner->attempt, entry->base.attempt);
 }
 
-/** It is free for longer than the first has time to come (S10). */
-static inline bool simba__etcd_is_overdue(const simba__etcd_mutex *mutex)
-{
-    return mutex->free_ms != 0 &&
-           simba_loop_now_ms() - mutex->free_ms >= SIMBA__OFFER_MS;
-}
-
 /** A reply has shown that the session is over. */
 void simba__etcd_session_end(simba__etcd *self, const char *why);
 

@@ -120,6 +120,7 @@ simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner)
 static void begin(simba__etcd_txn *txn)
 {
     txn->text = simba__rpc_begin(&txn->rpc);
+    txn->rpc.method = SIMBA__ETCD_METHOD("KV/Txn");
     memset(txn->asked, 0, sizeof txn->asked);
 }
 
@@ -312,7 +313,6 @@ static void write_look(entry_t *e)
 {
     char letters[SIMBA__ETCD_ASKED + 1];
 
-    e->txn.is_whole = simba__etcd_is_overdue(simba__etcd_mutex_of(e));
     snprintf(letters, sizeof letters, "sotxS%s%s%s",
              e->txn.number != 0 ? "q" : "vw",
              e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
@@ -515,7 +515,6 @@ void simba__etcd_submit(simba__etcd_txn *txn,
                         const simba_request *request,
                         int64_t otherwise_ms)
 {
-    txn->rpc.method = SIMBA__ETCD_METHOD("KV/Txn");
     txn->rpc.done = on_reply;
     txn->rpc.exchange.deadline_ms = request != NULL
                                         ? request->deadline_ms

@@ -98,6 +98,7 @@ void simba__zk_admin_send(admin_t *admin,
 /* --- what is asked about a mutex, or about all --------------------------- */
 
 static void read_latches(admin_t *admin);
+static void list_mutexes(admin_t *admin);
 
 static const simba__zk_reply *last_of(const admin_t *admin, int which)
 {
@@ -115,30 +116,38 @@ static simba__zk_mutex *observed(const admin_t *admin)
                                                : NULL;
 }
 
+static void reached(admin_t *admin)
+{
+    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
+}
+
 /* Begins with the children. Our server may lag behind the leader: what is asked
  * after a sync, in the same session, is answered with all that was written
  * before the sync. */
-static void start(admin_t *admin, simba__zk_admin_step *step)
+static void start(admin_t *admin)
 {
     const simba_request *request = admin->base.request;
-    simba__zk_batch *batch;
+    bool is_list = request->kind == SIMBA_LIST;
+    simba__zk_batch *batch = simba__zk_admin_begin(admin, CHILDREN);
 
     if (++admin->rounds > ROUNDS_MOST) {
         simba__zk_admin_finish(admin, SIMBA__ZK_NO_NODE);
         return;
     }
-    batch = simba__zk_admin_begin(admin, CHILDREN);
-    admin->is_numbered = step == read_latches && observed(admin) != NULL;
+    admin->is_numbered =
+        !is_list && request->kind != SIMBA_REACH && observed(admin) != NULL;
     simba__zk_ask(batch, SIMBA__ZK_SYNC, NULL, "/");
     if (admin->is_numbered) {
         simba__zk_ask(batch, SIMBA__ZK_EXISTS, NULL, NULL);
     }
-    if (request->kind != SIMBA_REACH) {
+    if (request->kind == SIMBA_REACH) {
+        simba__zk_admin_send(admin, batch, reached);
+    } else {
         simba__zk_ask(batch, SIMBA__ZK_GET_CHILDREN,
-                      request->kind == SIMBA_LIST ? NULL : request->mutex,
-                      NULL);
+                      is_list ? NULL : request->mutex, NULL);
+        simba__zk_admin_send(admin, batch,
+                             is_list ? list_mutexes : read_latches);
     }
-    simba__zk_admin_send(admin, batch, step);
 }
 
 static int by_sequence(const void *a, const void *b)
@@ -162,7 +171,7 @@ static void take_deleted(admin_t *admin)
     if (rc == SIMBA__ZK_OK) {
         simba__admin_broke(&admin->base, &admin->self->log);
     }
-    start(admin, read_latches);
+    start(admin);
 }
 
 /* The owner, or NULL, is known: that is all, but for a break, which deletes the
@@ -199,7 +208,7 @@ static void read_data(admin_t *admin)
     char *const *names = last_of(admin, CHILDREN)->names;
 
     if (replies[0].rc == SIMBA__ZK_NO_NODE) {
-        start(admin, read_latches); /* the owner went meanwhile */
+        start(admin); /* the owner went meanwhile */
         return;
     }
     if (replies[0].rc != SIMBA__ZK_OK) {
@@ -353,18 +362,6 @@ static void list_mutexes(admin_t *admin)
 
 /* --- requests ------------------------------------------------------------ */
 
-static void reached(admin_t *admin)
-{
-    simba__zk_admin_finish(admin, SIMBA__ZK_OK);
-}
-
-static void begin(admin_t *admin)
-{
-    start(admin, admin->base.request->kind == SIMBA_LIST    ? list_mutexes
-                 : admin->base.request->kind == SIMBA_REACH ? reached
-                                                            : read_latches);
-}
-
 void simba__zk_serve(simba_session_store *store, simba_request *request)
 {
     simba__zk *self = SIMBA__ZK(store);
@@ -387,7 +384,7 @@ void simba__zk_serve(simba_session_store *store, simba_request *request)
     admin->self = self;
     admin->begin = request->kind == SIMBA_DOCTOR ? simba__zk_doctor
                    : request->kind == SIMBA_INIT ? simba__zk_init
-                                                 : begin;
+                                                 : start;
     self->admins++;
     simba__zk_want_any(self);
     admin->begin(admin);

@@ -184,37 +184,33 @@ void simba__zk_multi_end(simba__zk_batch *batch)
 }
 
 /* Above /simba they are plain nodes, the others vanish when empty. */
+static void ask_parent(simba__zk_batch *batch,
+                       const char *mutex,
+                       const char *path,
+                       bool is_plain)
+{
+    simba__zk_ask(batch,
+                  is_plain ? SIMBA__ZK_CREATE : SIMBA__ZK_CREATE_CONTAINER,
+                  mutex, path);
+    simba__zk_ask(batch, SIMBA__ZK_EXISTS, mutex, path);
+}
+
 void simba__zk_ask_parents(simba__zk_batch *batch,
                            const char *mutex,
                            bool is_plain)
 {
-    const simba__zk_settings *settings = &batch->self->settings;
-    const char *end = settings->base;
+    char *path = strdup(batch->self->settings.base);
 
-    do {
-        size_t length;
-        char *path;
-
-        end = strchr(end + 1, '/');
-        length = end == NULL ? strlen(settings->base)
-                             : (size_t)(end - settings->base);
-        path = strndup(settings->base, length);
-        if (path == NULL) {
-            batch->packets.is_failed = true;
-            return;
-        }
-        simba__zk_ask(batch,
-                      is_plain || end != NULL ? SIMBA__ZK_CREATE
-                                              : SIMBA__ZK_CREATE_CONTAINER,
-                      NULL, path);
-        simba__zk_ask(batch, SIMBA__ZK_EXISTS, NULL, path);
-        free(path);
-    } while (end != NULL);
+    batch->packets.is_failed |= path == NULL;
+    for (char *at = path; at != NULL && (at = strchr(at + 1, '/')) != NULL;) {
+        *at = '\0';
+        ask_parent(batch, NULL, path, true);
+        *at = '/';
+    }
+    free(path);
+    ask_parent(batch, NULL, NULL, is_plain);
     if (mutex != NULL) {
-        simba__zk_ask(batch,
-                      is_plain ? SIMBA__ZK_CREATE : SIMBA__ZK_CREATE_CONTAINER,
-                      mutex, NULL);
-        simba__zk_ask(batch, SIMBA__ZK_EXISTS, mutex, NULL);
+        ask_parent(batch, mutex, NULL, is_plain);
     }
 }
 
@@ -473,31 +469,25 @@ static void take_reply(simba__zk_session *session,
     }
     if (in->is_broken) {
         break_for_nonsense(session->connection);
-        return;
-    }
-    if (reply->rc == SIMBA__ZK_SESSION_EXPIRED) { /* of a multi, in a part */
+    } else if (reply->rc == SIMBA__ZK_SESSION_EXPIRED) { /* or of a part */
         lose(session, "the session has ended");
-        return;
-    }
-    if (is_lost(reply->rc)) {
+    } else if (is_lost(reply->rc)) {
         simba_connection_break(session->connection, SIMBA_EUNAVAIL, reply->rc,
                                "the session is elsewhere");
-        return;
-    }
-    if (reply->rc == SIMBA__ZK_NO_MEMORY) { /* what it says, nobody knows */
+    } else if (reply->rc == SIMBA__ZK_NO_MEMORY) { /* nobody knows its words */
         simba_connection_break(session->connection, SIMBA_ENOMEM, 0,
                                "out of memory");
-        return;
-    }
-    session->unanswered = 0;
-    session->self->was_answered = true;
-    if (session->is_main && is_quorum_write(reply)) {
-        simba__zk_answered(session->self, reply->rc, batch->sent_ms);
-    }
-    batch->exchange.tag++;
-    if (++batch->replied == batch->count) {
-        simba_exchange_end(&batch->exchange);
-        finish(&batch->exchange, SIMBA_OK, NULL);
+    } else {
+        session->unanswered = 0;
+        session->self->was_answered = true;
+        if (session->is_main && is_quorum_write(reply)) {
+            simba__zk_answered(session->self, reply->rc, batch->sent_ms);
+        }
+        batch->exchange.tag++;
+        if (++batch->replied == batch->count) {
+            simba_exchange_end(&batch->exchange);
+            finish(&batch->exchange, SIMBA_OK, NULL);
+        }
     }
 }
 
