@@ -34,6 +34,9 @@ static void tell_json(const struct simba__front *front,
     }
     if (note->token != 0 && front->job->slots > 1) {
         simba__json_unsigned(&json, "slots", front->job->slots);
+    }
+    if (note->token != 0 && front->job->slots > 1 &&
+        front->share->slot != SIMBA_NO_SLOT) {
         simba__json_unsigned(&json, "slot", front->share->slot);
     }
     simba__json_text_if(&json, "owner_id", is_waiting ? note->text : NULL);

@@ -122,7 +122,9 @@ static void put_owner(struct simba__json *json, const struct simba__view *view)
     simba__json_item(&item, json);
     put_tenure(&item, view);
     simba__put_ms(&item, "slot",
-                  owner->slots > 1 ? (int64_t)owner->slot : SIMBA__UNKNOWN);
+                  owner->slots > 1 && owner->slot != SIMBA_NO_SLOT
+                      ? (int64_t)owner->slot
+                      : SIMBA__UNKNOWN);
     simba__json_end(&item);
 }
 

@@ -57,7 +57,9 @@ static void print_object(const simba_report *report,
 /* How many others it suffers, if any, and which of them it is. */
 static void print_slot(const simba_owner *owner)
 {
-    if (owner->slots == UINT32_MAX) {
+    if (owner->slots > 1 && owner->slot == SIMBA_NO_SLOT) {
+        /* nor is it one of so many: the least counts */
+    } else if (owner->slots == UINT32_MAX) {
         printf("slot     %" PRIu32 ", shared\n", owner->slot);
     } else if (owner->slots > 1) {
         printf("slot     %" PRIu32 " of %" PRIu32 "\n", owner->slot,

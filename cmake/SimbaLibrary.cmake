@@ -56,6 +56,7 @@ simba_add_layer(simba_sys
   ${simba_src}/kit/session_entries.c
   ${simba_src}/kit/session_open.c
   ${simba_src}/kit/certainty.c
+  ${simba_src}/kit/crowd.c
   ${simba_src}/kit/sighting.c
 )
 

@@ -2,6 +2,10 @@
  */
 #include "contender.h"
 #include "topics.h"
+#include "witness.h"
+
+/* Far below the long lease, at whose end a waiter would ask by itself. */
+enum { WAKE_MOST_MS = 10000 };
 
 static struct tck_contender *with_slots(struct tck *t, uint32_t slots)
 {
@@ -132,6 +136,64 @@ static void who_leaves_is_in_nobodys_way(struct tck *t)
     EXPECT(t, tck_renew(reader)->mine);
 }
 
+/* Those who wait, by one handle or each by its own. */
+static struct tck_witness *waits(struct tck *t,
+                                 simba_store *store,
+                                 uint32_t slots)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    w->contender.slots = slots;
+    tck_contend(w, store);
+    AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
+    return w;
+}
+
+static void expect_soon(struct tck *t, const struct tck_witness *w)
+{
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1,
+                simba_loop_now_ms() + (t->patience_ms < WAKE_MOST_MS
+                                           ? t->patience_ms
+                                           : WAKE_MOST_MS));
+}
+
+/* None of three is the one whose going is waited for. */
+static void whoever_goes_wakes_the_next(struct tck *t)
+{
+    struct tck_contender *owners[3];
+    struct tck_witness *w[3];
+
+    for (int i = 0; i < 3; i++) {
+        owners[i] = with_slots(t, 3);
+        EXPECT_GRANTED(owners[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        w[i] = waits(t, tck_store(t), 3);
+    }
+    AWAIT(t, tck_count_line(owners[0]) == 3);
+    for (int i = 0; i < 3; i++) {
+        tck_release(owners[(i + 1) % 3]);
+        expect_soon(t, w[i]);
+    }
+}
+
+static void all_who_fit_are_woken(struct tck *t)
+{
+    struct tck_contender *writer = tck_stranger(t);
+    simba_store *store = tck_store(t);
+    struct tck_witness *w[5];
+
+    EXPECT_GRANTED(writer);
+    for (int i = 0; i < 5; i++) { /* four of one handle */
+        w[i] = waits(t, i == 3 ? tck_store(t) : store, UINT32_MAX);
+    }
+    AWAIT(t, tck_count_line(writer) == 5);
+    tck_release(writer);
+    for (int i = 0; i < 5; i++) {
+        expect_soon(t, w[i]);
+    }
+}
+
 static const struct tck_case cases[] = {
     {"slots.so_many_own_it",
      "As many own a mutex as they allow, each under a token of its own, and no "
@@ -147,6 +209,14 @@ static const struct tck_case cases[] = {
     {"slots.each_lease_ends_by_itself",
      "The lease of one owner ends whatever others do, and leaves theirs alone.",
      each_lease_ends_by_itself, TCK_SLOTS},
+    {"slots.whoever_goes_wakes_the_next",
+     "Whichever owner releases, the first in the queue is woken, and nobody "
+     "waits for another (S10).",
+     whoever_goes_wakes_the_next, TCK_SLOTS | TCK_PUSH},
+    {"shared.all_who_fit_are_woken",
+     "When one that was alone releases, all are woken who share and stand next "
+     "(S10).",
+     all_who_fit_are_woken, TCK_SLOTS | TCK_PUSH},
     {"shared.exclusive_owner_is_alone",
      "Any number share a mutex; who wants it alone waits for all of them (S1).",
      exclusive_owner_is_alone, TCK_SLOTS},

@@ -110,8 +110,8 @@ SIMBA_API bool simba_locker_is_owner(const simba_locker *locker);
 SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
 
 /** Which of its slots the present or last tenure has: less than options.slots,
- * and no other owner's meanwhile. 0 without slots, and on stores that do not
- * number them (SIMBA_NUMBERS_SLOTS). Any thread; wait-free. */
+ * and no other owner's meanwhile. 0 without slots; SIMBA_NO_SLOT on stores that
+ * do not number them (SIMBA_NUMBERS_SLOTS). Any thread; wait-free. */
 SIMBA_API uint32_t simba_locker_slot(const simba_locker *locker);
 
 /** Say that the work is getting on (options.times.progress_ms). Any thread. */

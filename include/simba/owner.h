@@ -27,6 +27,9 @@ SIMBA_BEGIN_DECLS
 /** Longest mutex name in bytes of UTF-8, 66 * 4, the NUL not counted. */
 #define SIMBA_MUTEX_MAX_BYTES 264
 
+/** As the slot of a tenure: this store does not number them. */
+#define SIMBA_NO_SLOT UINT32_MAX
+
 /**
  * Who owns a mutex, until when, and under which fencing token.
  *

@@ -156,6 +156,7 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry->references = 1;
     entry->number = take_number(mutex);
     entry->attempt = request->attempt;
+    entry->slots = request->slots > 1 ? request->slots : 0;
     snprintf(entry->id, sizeof entry->id, "%s", request->id);
     *(mutex->last == NULL ? &mutex->entries : mutex->last) = entry;
     mutex->last = &entry->next;

@@ -29,6 +29,7 @@ enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
 static void go(simba_entry *entry);
 static void let_next_come(const simba_session_mutex *mutex);
 static void arm(simba_entry *entry);
+static void wake_next(simba_session_store *self, simba_session_mutex *mutex);
 
 static bool is_idle(const simba_entry *entry)
 {
@@ -58,6 +59,14 @@ static void complete(const simba_entry *entry,
     simba__deadline_complete(slot, status, &error);
 }
 
+static void tell_owners(const simba_entry *entry, simba_reply *reply)
+{
+    reply->owner = entry->owner;
+    reply->owned = entry->owned;
+    reply->slots = entry->least;
+    reply->slot = entry->slots != 0 ? SIMBA_NO_SLOT : 0;
+}
+
 static void refuse(simba_entry *entry, int64_t wait_ms)
 {
     simba_reply *reply = &entry->acquire->reply;
@@ -66,7 +75,7 @@ static void refuse(simba_entry *entry, int64_t wait_ms)
     reply->is_head = reply->is_queued && entry->is_head;
     reply->position = reply->is_queued ? entry->position : 0;
     reply->wait_ms = wait_ms > 0 ? wait_ms : entry->lease_ms;
-    reply->owner = entry->owner;
+    tell_owners(entry, reply);
     simba__deadline_complete(&entry->acquire, SIMBA_OK, NULL);
 }
 
@@ -82,13 +91,14 @@ static void answer_mine(simba_entry *entry,
     reply->mine = true;
     reply->token = entry->token;
     reply->lease_ms = lease_ms;
-    reply->owner = entry->owner;
+    tell_owners(entry, reply);
     simba__deadline_complete(slot, SIMBA_OK, NULL);
 }
 
 /* The first owns, if that is certain for long enough to work with. */
 static void grant(simba_entry *entry)
 {
+    simba_session_mutex *mutex = entry->mutex; /* is held: simba_entry_done() */
     int64_t wait_ms = 1;
     int64_t lease_ms =
         entry->store->ops->lease_ms(entry, entry->acquire_ms, &wait_ms);
@@ -101,12 +111,16 @@ static void grant(simba_entry *entry)
         entry->owner = simba_owner_none(); /* nobody can have it but us */
         refuse(entry, wait_ms > 1 ? wait_ms : 1);
     } else {
+        entry->is_unwatched = false;
         answer_mine(entry, &entry->acquire, entry->acquire_ms, lease_ms);
+        if (entry->slots != 0) { /* there may be room for more */
+            wake_next(entry->store, mutex);
+        }
     }
 }
 
 /* A wake-up makes only the foremost of this process look. Who stands behind
- * them and lost the one it watched is woken when they have left. */
+ * them and lost one that it watched is woken when they have left, or own it. */
 static void wake_next(simba_session_store *self, simba_session_mutex *mutex)
 {
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {

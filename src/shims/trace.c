@@ -130,6 +130,9 @@ static void write_answered(const struct simba__shim_request *passing,
         put_unsigned(line, "token", reply->token);
         if (reply->mine && passing->request->slots > 1) {
             simba__json_unsigned(line, "slots", passing->request->slots);
+        }
+        if (reply->mine && passing->request->slots > 1 &&
+            reply->slot != SIMBA_NO_SLOT) {
             simba__json_unsigned(line, "slot", reply->slot);
         }
         put_flag(line, "queued", reply->is_queued);

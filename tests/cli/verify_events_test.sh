@@ -68,6 +68,17 @@ owners_with_slots_may_overlap_but_not_in_one() {
         event acquired 200 b 6 '"slots":2,"slot":2'
         event released 300 a 5 '"slots":2,"slot":0'
     } | finds overlap || return 1
+    { # a store that does not number them
+        event acquired 100 a 5 '"slots":2'
+        event acquired 200 b 6 '"slots":2'
+        event released 300 a 5 '"slots":2'
+        event released 300 b 6 '"slots":2'
+    } | finds || return 1
+    {
+        event acquired 100 a 5
+        event acquired 200 b 6 '"slots":2'
+        event released 300 a 5
+    } | finds overlap || return 1
     {
         event acquired 100 a 5
         event acquired 200 b 6 '"slots":2,"slot":1'

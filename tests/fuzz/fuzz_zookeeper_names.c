@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(id, data, length);
     id[length] = '\0'; /* as simba__zk_reply_read() has it */
     reply.length = (int)length;
-    owner = simba__zk_owner_of(&reply);
+    owner = simba__zk_owner_of(&reply, id);
     FUZZ_CHECK(strlen(owner.id) <= SIMBA_ID_MAX && owner.id[0] != '\0');
     free(id);
     while (count < NODES_MOST && (one = strsep(&rest, "\n")) != NULL) {

@@ -353,7 +353,7 @@ const char *simba__log_parse(char *line,
                              struct simba__deed *deed,
                              bool *is_deed)
 {
-    struct members m = {.trace = NULL};
+    struct members m = {.slot = SIMBA_NO_SLOT};
     const char *problem = simba__flat_read(line, length, take_member, &m);
 
     *is_deed = false;

@@ -80,10 +80,13 @@ struct simba__run {
 };
 
 /* S1: do both suffer others, and is each of them another one of those that both
- * let in? Who has a slot of its own below its own limit is one of so many. */
+ * let in? Who has a slot of its own below its own limit is one of so many. How
+ * many there are without numbers is not seen here. */
 #define SIMBA__MAY_OVERLAP(a, b)                                               \
-    ((a)->slots > 1 && (b)->slots > 1 && (a)->slot != (b)->slot &&             \
-     (a)->slot < (a)->slots && (b)->slot < (b)->slots)
+    ((a)->slots > 1 && (b)->slots > 1 &&                                       \
+     ((a)->slot == SIMBA_NO_SLOT || (b)->slot == SIMBA_NO_SLOT ||              \
+      ((a)->slot != (b)->slot && (a)->slot < (a)->slots &&                     \
+       (b)->slot < (b)->slots)))
 
 struct simba__track {
     struct simba__hash_link link; /* its key is the mutex */

@@ -49,6 +49,34 @@ typedef struct simba_certainty {
     int count;
 } simba_certainty;
 
+/**
+ * Who owns a mutex with slots, by the order of the keys: as many of the first
+ * as all of them suffer. The key with the index i owns it if i + 1 is no more
+ * than the least `slots` of its own and of all before it. Those before only
+ * become fewer, so who owns it does so until its key is gone, and no two who
+ * own it suffer fewer than there are (S1). Zeroed at first; then all keys are
+ * added, the first one first.
+ */
+typedef struct simba_crowd {
+    uint32_t count;           /**< of the keys that were added */
+    uint32_t owned;           /**< so many of the first own it */
+    uint32_t slots;           /**< the least of these, as in simba_reply */
+    uint32_t least, least_at; /**< of all, and the last key that has it */
+} simba_crowd;
+
+/** Indices of keys: `other`, and from `begin` to before `end`. */
+typedef struct simba_crowd_watched {
+    uint32_t other, begin, end;
+} simba_crowd_watched;
+
+/** Pure. */
+SIMBA_API void simba_crowd_add(simba_crowd *crowd, uint32_t slots);
+/** Which keys the last that was added has to watch, while it does not own it:
+ * before it can, one of these has gone. They are as many as the least slots, so
+ * of an exclusive one that before it. Pure. */
+SIMBA_API void simba_crowd_watch(const simba_crowd *crowd,
+                                 simba_crowd_watched *watched);
+
 /** What is known of the key of an entry. */
 enum simba_key_state {
     SIMBA_KEY_ABSENT = 0, /**< there is none */
@@ -66,7 +94,8 @@ enum simba_entry_step {
 
 /** What a put or a look has found. */
 enum simba_standing {
-    /** The entry owns the mutex; its token and `owner` are set. */
+    /** The entry owns the mutex, perhaps with others; its token and `owner` are
+       set. */
     SIMBA_STANDS_FIRST,
     /** Its key is there, and somebody stands before it, whose going will wake
      * us: the watch was set before this was seen. `position`, `is_head`,
@@ -88,6 +117,7 @@ struct simba_entry {
      * and used again. With the session it can name the key: a server's index
      * may keep names that were never used before for long. */
     unsigned number;
+    uint32_t slots;             /**< as asked for at first; 0: it alone */
     enum simba_key_state state; /**< an author may find out more at any time */
     enum simba_entry_step step; /**< the author's to be done with */
 
@@ -105,7 +135,8 @@ struct simba_entry {
     uint64_t position; /**< in the queue: smaller is earlier; not 0 */
     int64_t wait_ms;   /**< asking again earlier makes no sense; 0: the lease */
     bool is_head;      /**< nobody stands before it but the owner */
-    bool is_unwatched; /**< the one before has gone, and nobody is watched */
+    bool is_unwatched; /**< one that it watched has gone */
+    uint32_t owned, least; /**< with slots: `owned`, `slots` of simba_crowd */
 
     /* The rest is this file's own; authors may read. */
     bool is_leaving;  /**< to be removed, whatever it takes */

@@ -150,12 +150,6 @@ static void start(admin_t *admin)
     }
 }
 
-static int by_sequence(const void *a, const void *b)
-{
-    return strcmp(simba__zk_sequence(*(char *const *)a),
-                  simba__zk_sequence(*(char *const *)b));
-}
-
 /* --- read and break ------------------------------------------------------ */
 
 /* Who owns the mutex now is told as well. */
@@ -174,29 +168,37 @@ static void take_deleted(admin_t *admin)
     start(admin);
 }
 
-/* The owner, or NULL, is known: that is all, but for a break, which deletes the
- * node whose czxid is the token. If it is gone, and a delete was sent on a
+/* The owners are known: that is all, but for a break, which deletes the node
+ * whose czxid is the token. If it is gone, and a delete was sent on a
  * connection that was lost before the reply came, it was that. */
-static void take_owner(admin_t *admin, const simba__zk_reply *owner)
+static void take_owners(admin_t *admin,
+                        const simba__zk_reply *owners,
+                        int count)
 {
     simba_request *request = admin->base.request;
+    char *const *names = last_of(admin, CHILDREN)->names;
+    bool breaks = request->kind == SIMBA_BREAK && !request->reply.mine;
     simba__zk_batch *batch;
+    simba_owner who;
 
-    if (request->kind == SIMBA_BREAK && !request->reply.mine) {
-        if (owner != NULL && (uint64_t)owner->stat.czxid == request->token) {
+    for (int i = 0; i < count; i++) {
+        who = simba__zk_owner_of(&owners[i], names[i]);
+        if (breaks && who.token == request->token) {
             batch = simba__zk_admin_begin(admin, DELETED);
-            simba__zk_ask(batch, SIMBA__ZK_DELETE, request->mutex,
-                          last_of(admin, CHILDREN)->names[0]);
+            simba__zk_ask(batch, SIMBA__ZK_DELETE, request->mutex, names[i]);
             admin->base.writes++;
             simba__zk_admin_send(admin, batch, take_deleted);
             return;
         }
-        if (admin->base.writes > 0) {
-            simba__admin_broke(&admin->base, &admin->self->log);
+        if (i == 0) {
+            request->reply.owner = who;
+        }
+        if (request->want_queue && count > 1) {
+            simba_request_add_owner(request, &who);
         }
     }
-    if (owner != NULL) {
-        request->reply.owner = simba__zk_owner_of(owner);
+    if (breaks && admin->base.writes > 0) {
+        simba__admin_broke(&admin->base, &admin->self->log);
     }
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);
 }
@@ -206,26 +208,31 @@ static void read_data(admin_t *admin)
     const simba__zk_batch *batch = &admin->batches[DATA];
     const simba__zk_reply *replies = batch->replies;
     char *const *names = last_of(admin, CHILDREN)->names;
+    int owned = (int)admin->base.request->reply.owned;
 
-    if (replies[0].rc == SIMBA__ZK_NO_NODE) {
-        start(admin); /* the owner went meanwhile */
-        return;
+    owned = owned < batch->count ? owned : batch->count;
+    for (int i = 0; i < owned; i++) {
+        if (replies[i].rc == SIMBA__ZK_NO_NODE) {
+            start(admin); /* an owner went meanwhile */
+            return;
+        }
+        if (replies[i].rc != SIMBA__ZK_OK) {
+            simba__zk_admin_finish(admin, replies[i].rc);
+            return;
+        }
     }
-    if (replies[0].rc != SIMBA__ZK_OK) {
-        simba__zk_admin_finish(admin, replies[0].rc);
-        return;
-    }
-    for (int i = 1; i < batch->count; i++) {
-        simba_owner who = simba__zk_owner_of(&replies[i]);
+    for (int i = owned; i < batch->count; i++) {
+        simba_owner who = simba__zk_owner_of(&replies[i], names[i]);
         simba_waiter waiter = {.position = simba__zk_position(names[i]),
-                               .joined_at_ms = who.acquired_at_ms};
+                               .joined_at_ms = who.acquired_at_ms,
+                               .slots = who.slots};
 
         if (replies[i].rc == SIMBA__ZK_OK) {
             memcpy(waiter.id, who.id, sizeof waiter.id);
             simba_request_add_waiter(admin->base.request, &waiter);
         }
     }
-    take_owner(admin, &replies[0]);
+    take_owners(admin, replies, owned);
 }
 
 /* Of /simba there may be nothing yet, nor of the mutex. */
@@ -249,58 +256,59 @@ static void tell_serials(const admin_t *admin,
         serials, count > 1 ? simba__zk_position(names[1]) : next);
 }
 
-/* The first of the children are made its latches in the order of the queue. */
+/* The first of the children are made its latches, in their order. */
 static void read_latches(admin_t *admin)
 {
     const simba__zk_reply *all = last_of(admin, CHILDREN);
     simba__zk_mutex *mutex = observed(admin);
+    simba_request *request = admin->base.request;
+    simba__zk_standing where;
     simba__zk_batch *batch;
-    int count = 0;
+    int count, owners = 1;
 
     if (!simba__zk_is_by_quorum(all->rc)) {
         simba__zk_admin_finish(admin, all->rc);
         return;
     }
-    for (int i = 0; i < all->count; i++) {
-        if (simba__zk_sequence(all->names[i]) != NULL) {
-            all->names[count++] = all->names[i];
-        }
+    if (all->count > 0) {
+        qsort(all->names, (size_t)all->count, sizeof(char *),
+              simba__zk_by_sequence);
     }
-    if (count > 0) {
-        qsort(all->names, (size_t)count, sizeof(char *), by_sequence);
+    simba__zk_stand(all->names, all->count, NULL, &where);
+    count = where.latches;
+    request->reply.owned = where.owned;
+    request->reply.slots = where.slots;
+    if (request->kind == SIMBA_BREAK) { /* any of them may be meant */
+        owners = (int)where.owned;
     }
     if (admin->is_numbered && mutex != NULL) {
         tell_serials(admin, &mutex->serials, all->names, count);
     }
     if (count == 0) {
-        take_owner(admin, NULL);
+        take_owners(admin, NULL, 0);
         return;
     }
     batch = simba__zk_admin_begin(admin, DATA);
-    for (int i = 0; i < count && (i == 0 || admin->base.request->want_queue);
-         i++) {
-        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, admin->base.request->mutex,
-                      all->names[i]);
+    for (int i = 0; i < count && (i < owners || request->want_queue); i++) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, request->mutex, all->names[i]);
     }
     simba__zk_admin_send(admin, batch, read_data);
 }
 
 /* --- list: which mutexes there are --------------------------------------- */
 
-/* How many latches one has, and the name of the lowest behind its own. */
-static int find_lowest(const admin_t *admin, int which, char **lowest)
+/* How many wait for one, -1: it is free; and which is its lowest latch. */
+static int find_lowest(const admin_t *admin, int which, const char **lowest)
 {
-    const simba__zk_reply *all = last_of(admin, CHILDREN),
-                          *one = &admin->batches[LATCHES].replies[which];
+    const simba__zk_reply *one = &admin->batches[LATCHES].replies[which];
     simba__zk_standing where;
 
     simba__zk_stand(one->names, one->count, NULL, &where);
-    if (lowest != NULL &&
-        (where.lowest < 0 || asprintf(lowest, "%s/%s", all->names[which],
-                                      one->names[where.lowest]) < 0)) {
-        *lowest = NULL;
+    if (where.lowest < 0) {
+        return -1;
     }
-    return where.latches;
+    *lowest = one->names[where.lowest];
+    return where.latches - (int)where.owned;
 }
 
 /* A mutex that went meanwhile is not listed. */
@@ -309,20 +317,20 @@ static void list_owners(admin_t *admin)
     const simba__zk_reply *all = last_of(admin, CHILDREN);
     const simba__zk_reply *owner = admin->batches[OWNERS].replies;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
+    const char *lowest;
 
     for (int i = 0; i < all->count; i++) {
-        int latches = find_lowest(admin, i, NULL);
+        int waiting = find_lowest(admin, i, &lowest);
         simba_owner who;
 
-        if (latches == 0) {
+        if (waiting < 0) {
             continue;
         }
-        who = simba__zk_owner_of(owner);
+        who = simba__zk_owner_of(owner, lowest);
         if (owner++->rc == SIMBA__ZK_OK &&
             simba__zk_unescape(all->names[i], name) &&
             simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(admin->base.request, name, &who,
-                                    latches - 1);
+            simba_request_add_mutex(admin->base.request, name, &who, waiting);
         }
     }
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);
@@ -331,14 +339,18 @@ static void list_owners(admin_t *admin)
 static void list_latches(admin_t *admin)
 {
     simba__zk_batch *batch = simba__zk_admin_begin(admin, OWNERS);
-    int count = last_of(admin, CHILDREN)->count;
-    char *lowest;
+    const simba__zk_reply *all = last_of(admin, CHILDREN);
+    const char *lowest;
+    char *path;
 
-    for (int i = 0; i < count; i++) {
-        if (find_lowest(admin, i, &lowest) > 0) {
-            batch->packets.is_failed |= lowest == NULL;
-            simba__zk_ask(batch, SIMBA__ZK_GET_DATA, NULL, lowest);
-            free(lowest);
+    for (int i = 0; i < all->count; i++) {
+        if (find_lowest(admin, i, &lowest) >= 0) {
+            if (asprintf(&path, "%s/%s", all->names[i], lowest) < 0) {
+                path = NULL;
+            }
+            batch->packets.is_failed |= path == NULL;
+            simba__zk_ask(batch, SIMBA__ZK_GET_DATA, NULL, path);
+            free(path);
         }
     }
     simba__zk_admin_send(admin, batch, list_owners);

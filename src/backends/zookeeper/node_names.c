@@ -83,24 +83,31 @@ bool simba__zk_unescape(const char *escaped,
 /* --- latches ------------------------------------------------------------- */
 
 /* A version 4 UUID: six of the 128 bits are given. */
-void simba__zk_prefix(simba_attempt attempt, char prefix[SIMBA__ZK_PREFIX_SIZE])
+void simba__zk_prefix(simba_attempt attempt,
+                      uint32_t slots,
+                      char prefix[SIMBA__ZK_PREFIX_SIZE])
 {
+    char limit[13] = "";
     uint64_t high = (attempt.high & ~UINT64_C(0xf000)) | UINT64_C(0x4000);
     uint64_t low = (attempt.low & ~(UINT64_C(3) << 62)) | UINT64_C(1) << 63;
 
+    if (slots > 1) {
+        snprintf(limit, sizeof limit, "-n%u", (unsigned)slots);
+    }
     snprintf(prefix, SIMBA__ZK_PREFIX_SIZE,
-             "_c_%08x-%04x-%04x-%04x-%012llx-latch-", (unsigned)(high >> 32),
+             "_c_%08x-%04x-%04x-%04x-%012llx%s-latch-", (unsigned)(high >> 32),
              (unsigned)(high >> 16 & 0xffff), (unsigned)(high & 0xffff),
              (unsigned)(low >> 48),
-             (unsigned long long)(low & UINT64_C(0xffffffffffff)));
+             (unsigned long long)(low & UINT64_C(0xffffffffffff)), limit);
 }
 
+static const char mark[] = "latch-";
+
 /* What follows the last "latch-", as Curator sorts. What stands before it is
- * free: a later client says there how many may own (`_c_<uuid>-n3-latch-`), and
- * stands in the same queue. */
+ * free: there it says how many may own (`_c_<uuid>-n3-latch-`). Who does not
+ * know that stands in the same queue. */
 const char *simba__zk_sequence(const char *node)
 {
-    static const char mark[] = "latch-";
     const char *found = NULL;
 
     for (const char *at = strstr(node, mark); at != NULL;
@@ -108,6 +115,40 @@ const char *simba__zk_sequence(const char *node)
         found = at + sizeof mark - 1;
     }
     return found;
+}
+
+int simba__zk_by_sequence(const void *a, const void *b)
+{
+    const char *one = *(char *const *)a, *other = *(char *const *)b;
+    const char *first = simba__zk_sequence(one);
+    const char *second = simba__zk_sequence(other);
+    int order = first == NULL || second == NULL
+                    ? (first == NULL) - (second == NULL)
+                    : strcmp(first, second);
+
+    return order != 0 ? order : strcmp(one, other);
+}
+
+/* Whatever does not say so in these very words is exclusive. */
+uint32_t simba__zk_slots(const char *node)
+{
+    const char *end = simba__zk_sequence(node), *at;
+    uint64_t slots = 0;
+
+    if (end == NULL || end - node < (ptrdiff_t)sizeof mark + 3) {
+        return 0;
+    }
+    at = end -= sizeof mark; /* the dash before it */
+    while (at > node && at[-1] >= '0' && at[-1] <= '9' && end - at < 10) {
+        at--;
+    }
+    if (*end != '-' || at - node < 2 || at[-1] != 'n' || at[-2] != '-') {
+        return 0;
+    }
+    while (at < end) {
+        slots = slots * 10 + (uint64_t)(*at++ - '0');
+    }
+    return slots > 1 && slots <= UINT32_MAX ? (uint32_t)slots : 0;
 }
 
 bool simba__zk_is_wrapped(const char *node)
@@ -124,14 +165,41 @@ uint64_t simba__zk_position(const char *node)
     return sequence == NULL ? 1 : strtoull(sequence, NULL, 10) + 1;
 }
 
-void simba__zk_stand(char *const *children,
+/* The children are in order. */
+static void stand_in_crowd(char *const *children, simba__zk_standing *standing)
+{
+    simba_crowd crowd = {0};
+
+    for (int i = 0; i < standing->latches; i++) {
+        simba_crowd_add(&crowd, simba__zk_slots(children[i]));
+        if (i == standing->own) {
+            standing->is_owner = crowd.owned == crowd.count;
+            standing->is_head = crowd.owned + 1 == crowd.count;
+        }
+        if (i == standing->own && !standing->is_owner) {
+            simba_crowd_watch(&crowd, &standing->watched);
+        }
+    }
+    standing->owned = crowd.owned;
+    standing->slots = crowd.slots;
+}
+
+/* That is the quicker the fewer are sorted: of exclusive ones none. */
+void simba__zk_stand(char **children,
                      int count,
                      const char *own,
                      simba__zk_standing *standing)
 {
     const char *lowest = NULL, *before = NULL, *mine = NULL;
+    bool is_sorted = false;
 
-    *standing = (simba__zk_standing){-1, -1, -1, 0};
+    for (int i = 0; i < count && !is_sorted; i++) {
+        is_sorted = simba__zk_slots(children[i]) != 0;
+    }
+    if (is_sorted) {
+        qsort(children, (size_t)count, sizeof(char *), simba__zk_by_sequence);
+    }
+    *standing = (simba__zk_standing){-1, -1, -1, .is_sorted = is_sorted};
     for (int i = 0; own != NULL && i < count; i++) {
         if (strncmp(children[i], own, strlen(own)) == 0 &&
             (mine == NULL || simba__zk_position(children[i]) >
@@ -156,6 +224,15 @@ void simba__zk_stand(char *const *children,
             before = sequence;
             standing->before = i;
         }
+    }
+    if (is_sorted) {
+        stand_in_crowd(children, standing);
+    } else {
+        standing->owned = standing->latches > 0;
+        standing->is_owner = mine != NULL && standing->own == standing->lowest;
+        standing->is_head =
+            mine != NULL && standing->before == standing->lowest;
+        standing->watched.other = (uint32_t)standing->before;
     }
 }
 

@@ -126,12 +126,17 @@ void simba__zk_observe(simba_session_mutex *base)
 
 /* --- events -------------------------------------------------------------- */
 
-static bool is_same(const char *a, const char *b)
+static bool is_before(const simba__zk_latch *latch, const char *node)
 {
-    return a != NULL && strcmp(a, b) == 0;
+    int i = 0;
+
+    while (i < latch->before_count && strcmp(latch->before[i], node) != 0) {
+        i++;
+    }
+    return i < latch->before_count;
 }
 
-/* It may be a latch of ours, or the one before it. */
+/* It may be a latch of ours, or one before it. */
 static bool take_node(const simba_session_mutex *mutex,
                       int type,
                       const char *node)
@@ -141,15 +146,15 @@ static bool take_node(const simba_session_mutex *mutex,
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
         simba__zk_latch *latch = (simba__zk_latch *)e;
         bool is_own =
-            e->state == SIMBA_KEY_PRESENT && is_same(latch->node, node);
-        bool is_before = is_same(latch->before, node);
+            e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
+        bool is_watched = is_before(latch, node);
 
-        e->is_unwatched |= is_before;
+        e->is_unwatched |= is_watched;
         latch->is_watched &= !is_own;
         if (is_own && type == SIMBA__ZK_EVENT_DELETED && !e->is_leaving) {
             e->state = e->is_doubted ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
         }
-        is_news |= (is_own && !e->is_leaving) || is_before;
+        is_news |= (is_own && !e->is_leaving) || is_watched;
     }
     return is_news;
 }
@@ -200,9 +205,9 @@ static void ask_watches(simba__zk *self, const simba_session_mutex *mutex)
         const simba__zk_latch *latch = (const simba__zk_latch *)e;
 
         if (e->state == SIMBA_KEY_PRESENT && !e->is_leaving) {
-            if (latch->before != NULL && !e->is_unwatched) {
+            for (int i = 0; i < latch->before_count && !e->is_unwatched; i++) {
                 simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
-                              latch->before);
+                              latch->before[i]);
             }
             if (latch->is_watched) {
                 simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,

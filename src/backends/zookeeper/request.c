@@ -109,34 +109,66 @@ static int failure(const latch_t *latch)
 
 /* --- who else is there --------------------------------------------------- */
 
-static void keep_node(char **node, char *const *children, int index)
+static void forget_others(latch_t *latch)
 {
-    free(*node);
-    *node = index < 0 ? NULL : strdup(children[index]);
+    free(latch->lowest);
+    for (int i = 0; i < latch->before_count; i++) {
+        free(latch->before[i]);
+    }
+    free(latch->before);
+    latch->lowest = NULL;
+    latch->before = NULL;
+    latch->before_count = 0;
 }
 
-static int by_name(const void *a, const void *b)
+/* Who is watched, and the lowest; without memory nobody. */
+static void keep_others(latch_t *latch, const simba__zk_standing *where)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    char *const *names = reply(latch, 0)->names;
+    const simba_crowd_watched *watched = &where->watched;
+    uint32_t count = watched->end - watched->begin + 1;
+    bool is_whole = true;
+
+    forget_others(latch);
+    latch->lowest = where->lowest < 0 ? NULL : strdup(names[where->lowest]);
+    latch->before = where->before < 0 || where->is_owner
+                        ? NULL
+                        : calloc(count, sizeof latch->before[0]);
+    for (uint32_t i = 1; latch->before != NULL && i <= count; i++) {
+        uint32_t at = i < count ? watched->end - i : watched->other;
+
+        latch->before[i - 1] = strdup(names[at]);
+        is_whole &= latch->before[i - 1] != NULL;
+        latch->before_count++;
+    }
+    if (!is_whole) {
+        forget_others(latch);
+    }
 }
 
-static bool has(const simba__zk_reply *all, const char *name)
+static int find(const simba__zk_reply *all, const char *name)
 {
-    return name != NULL && bsearch(&name, all->names, (size_t)all->count,
-                                   sizeof all->names[0], by_name) != NULL;
+    char **found = bsearch(&name, all->names, (size_t)all->count,
+                           sizeof all->names[0], simba__zk_by_sequence);
+
+    return found == NULL ? -1 : (int)(found - all->names);
 }
 
-/* Who is still there, behind the same one, waits on. Who is not has missed
+/* Who is still there, behind the same ones, waits on. Who is not has missed
  * something, and looks for itself. */
 static bool is_confirmed(const simba_entry *entry, void *looker)
 {
-    const latch_t *latch = (const latch_t *)entry, *by = looker;
-    const simba__zk_reply *all = reply(by, 0);
+    const latch_t *latch = (const latch_t *)entry;
+    const simba__zk_reply *all = reply(looker, 0);
+    int own = find(all, latch->node), there = 0;
 
-    ((simba_entry *)entry)->is_head = latch->before != NULL &&
-                                      by->lowest != NULL &&
-                                      strcmp(latch->before, by->lowest) == 0;
-    return has(all, latch->node) && has(all, latch->before);
+    while (there < latch->before_count &&
+           find(all, latch->before[there]) >= 0) {
+        there++;
+    }
+    ((simba_entry *)entry)->is_head =
+        own >= 0 && (uint32_t)own == ((latch_t *)looker)->base.owned;
+    return own >= 0 && there > 0 && there == latch->before_count;
 }
 
 /* By the children, which are the last reply: where we stand, by our name or, if
@@ -150,15 +182,17 @@ static void take_children(latch_t *latch)
     simba__zk_stand(all->names, all->count,
                     is_known ? latch->node : latch->prefix, &where);
     latch->is_found = where.own >= 0;
-    latch->is_lowest = latch->is_found && where.own == where.lowest;
-    latch->base.is_head = latch->is_found && where.before == where.lowest;
-    keep_node(&latch->before, all->names, where.before);
-    keep_node(&latch->lowest, all->names, where.lowest);
+    latch->is_owner = where.is_owner;
+    latch->base.is_head = where.is_head;
+    latch->base.owned = where.owned;
+    latch->base.least = where.slots;
+    keep_others(latch, &where);
     if (latch->is_found && !is_known) {
         snprintf(latch->node, sizeof latch->node, "%s", all->names[where.own]);
     }
     if (latch->base.mutex->looker == &latch->base && all->count > 0) {
-        qsort(all->names, (size_t)all->count, sizeof all->names[0], by_name);
+        qsort(all->names, (size_t)all->count, sizeof all->names[0],
+              simba__zk_by_sequence);
         simba_session_confirm(latch->base.mutex, is_confirmed, latch);
     }
 }
@@ -172,21 +206,25 @@ static bool joins(const latch_t *latch)
     return latch->base.acquire != NULL && latch->base.acquire->join;
 }
 
-/* Of the one before us, if we join, then of the owner, unless it is the same.
- */
+/* Of those before us, if we join, then of the owner, unless it is the last of
+ * them. */
 static void take_queue(latch_t *latch)
 {
     int rc = latch->batch.replies[0].rc;
 
+    for (int i = 1; joins(latch) && i < latch->before_count; i++) {
+        rc = rc == SIMBA__ZK_OK ? latch->batch.replies[i].rc : rc;
+    }
     latch->base.is_unwatched = rc != SIMBA__ZK_OK;
     if (joins(latch) && rc == SIMBA__ZK_NO_NODE) {
         send_look(latch); /* it went before it could be watched */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
         fail(latch, rc);
     } else {
-        latch->base.owner = reply(latch, 0)->rc == SIMBA__ZK_OK
-                                ? simba__zk_owner_of(reply(latch, 0))
-                                : simba_owner_none();
+        latch->base.owner =
+            reply(latch, 0)->rc == SIMBA__ZK_OK
+                ? simba__zk_owner_of(reply(latch, 0), latch->lowest)
+                : simba_owner_none();
         latch->base.wait_ms = simba__zk_full_lease_ms(&latch->base);
         simba__zk_watch_own(latch);
         stands(latch, SIMBA_STANDS_BEHIND);
@@ -216,28 +254,30 @@ static void take_standing(latch_t *latch)
 
     latch->base.position = simba__zk_position(latch->node);
     if (latch->czxid <= 0 || latch->base.position == 0) {
-        latch->is_found = latch->is_lowest = false; /* no server made that */
+        latch->is_found = latch->is_owner = false; /* no server made that */
     }
     if (latch->is_found && latch->base.step == SIMBA_STEP_PUT &&
         simba__zk_is_wrapped(latch->node)) {
         refuse_wrapped(latch);
-    } else if (latch->is_lowest) {
+    } else if (latch->is_owner) {
         simba__zk_watch_own(latch);
         latch->base.token = (uint64_t)latch->czxid;
-        latch->base.owner = simba__zk_owner_of(&self);
+        latch->base.owner = simba__zk_owner_of(&self, latch->node);
         stands(latch, SIMBA_STANDS_FIRST);
     } else if (!latch->is_found) {
         /* Vanished; or not among the children right after it was made, so gone
          * again. */
         stands(latch, SIMBA_STANDS_VANISHED);
-    } else if (latch->before == NULL || latch->lowest == NULL) {
+    } else if (latch->before_count == 0 || latch->lowest == NULL) {
         fail(latch, SIMBA__ZK_NO_MEMORY);
     } else {
         begin(latch);
-        if (joins(latch)) { /* one on existence would be set on what is gone */
-            ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, latch->before);
+        /* One on existence would be set on what is gone. */
+        for (int i = 0; joins(latch) && i < latch->before_count; i++) {
+            ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, latch->before[i]);
         }
-        if (!joins(latch) || !latch->base.is_head) {
+        if (!joins(latch) || strcmp(latch->before[latch->before_count - 1],
+                                    latch->lowest) != 0) {
             ask(latch, SIMBA__ZK_GET_DATA, latch->lowest);
         }
         send(latch, take_queue);
@@ -269,7 +309,7 @@ static void take_look(latch_t *latch)
     } else {
         take_children(latch);
         latch->is_found &= rc == SIMBA__ZK_OK;
-        latch->is_lowest &= rc == SIMBA__ZK_OK;
+        latch->is_owner &= rc == SIMBA__ZK_OK;
         take_standing(latch);
     }
 }
@@ -443,7 +483,7 @@ void simba__zk_put(simba_entry *entry)
     latch_t *latch = (latch_t *)entry;
 
     latch->rounds = 0;
-    simba__zk_prefix(entry->attempt, latch->prefix);
+    simba__zk_prefix(entry->attempt, entry->slots, latch->prefix);
     if (entry->state == SIMBA_KEY_DOUBTFUL) {
         send_check(latch, NULL, take_found);
     } else if (!is_too_short(latch)) {
@@ -469,7 +509,5 @@ void simba__zk_forget(simba_entry *entry)
     simba_timer_clear(entry->store->base.loop, &latch->watching);
     simba__zk_batch_fini(&latch->batch);
     simba__zk_batch_fini(&latch->own);
-    free(latch->before);
-    free(latch->lowest);
-    latch->before = latch->lowest = NULL;
+    forget_others(latch);
 }

@@ -65,17 +65,20 @@ int simba__zk_unanswered(const simba__zk *self,
 
 /* Curator's latches need no id, and an admin writes what he likes: a latch has
  * an owner all the same. */
-simba_owner simba__zk_owner_of(const simba__zk_reply *reply)
+simba_owner simba__zk_owner_of(const simba__zk_reply *reply, const char *node)
 {
     size_t size = (size_t)reply->length;
     bool is_fine = size > 0 && size <= SIMBA_ID_MAX &&
                    simba__name_check_id(reply->data, size) == SIMBA__NAME_FINE;
+    simba_owner owner =
+        simba_session_owner(is_fine     ? reply->data
+                            : size == 0 ? "(unnamed)"
+                                        : "(unreadable)",
+                            (uint64_t)reply->stat.czxid, reply->stat.ctime_ms);
 
-    return simba_session_owner(is_fine     ? reply->data
-                               : size == 0 ? "(unnamed)"
-                                           : "(unreadable)",
-                               (uint64_t)reply->stat.czxid,
-                               reply->stat.ctime_ms);
+    owner.slots = simba__zk_slots(node);
+    owner.slot = owner.slots != 0 ? SIMBA_NO_SLOT : 0;
+    return owner;
 }
 
 /* --- how long the session is certain ------------------------------------- */
@@ -489,7 +492,8 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
-                    SIMBA_HAS_SESSION_LEASE | SIMBA_HAS_SERVER,
+                    SIMBA_HAS_SESSION_LEASE | SIMBA_HAS_SERVER |
+                    SIMBA_CAN_SLOTS,
     .subscription = simba_session_subscription,
     .drive = simba_session_drive,
     .schema = simba__zk_schema,

@@ -61,8 +61,8 @@ char *simba__zk_help(void);
 enum {
     /* Every byte of a mutex name as %XX, and the NUL. */
     SIMBA__ZK_ESCAPED_SIZE = SIMBA_MUTEX_MAX_BYTES * 3 + 1,
-    /* "_c_", a UUID, "-latch-", and the NUL. */
-    SIMBA__ZK_PREFIX_SIZE = 3 + 36 + 7 + 1,
+    /* "_c_", a UUID, "-n" and a limit, "-latch-", and the NUL. */
+    SIMBA__ZK_PREFIX_SIZE = 3 + 36 + 12 + 7 + 1,
     /* ... and the ten digits, or eleven, that the server appends. */
     SIMBA__ZK_NODE_SIZE = SIMBA__ZK_PREFIX_SIZE + 11
 };
@@ -77,10 +77,15 @@ bool simba__zk_unescape(const char *escaped,
 
 /** Write what the latch node of an attempt begins with. */
 void simba__zk_prefix(simba_attempt attempt,
+                      uint32_t slots,
                       char prefix[SIMBA__ZK_PREFIX_SIZE]);
 
 /** What latch nodes are ordered by; NULL: no latch. */
 const char *simba__zk_sequence(const char *node);
+/** For qsort() and bsearch() of nodes: latches in their order, then others. */
+int simba__zk_by_sequence(const void *a, const void *b);
+/** How many may own beside a latch, itself included; 0: it alone. */
+uint32_t simba__zk_slots(const char *node);
 
 /** The servers' counter of this mutex has passed its end: a latch with such a
  * number sorts before those that came earlier. */
@@ -94,12 +99,17 @@ typedef struct simba__zk_standing {
     int lowest; /* indices of children; -1: none */
     int before; /* the one just before ours */
     int own;
-    int latches; /* how many */
+    int latches;                 /* how many */
+    bool is_sorted;              /* the children are: some have slots */
+    bool is_owner, is_head;      /* ours */
+    uint32_t owned, slots;       /* as in simba_crowd */
+    simba_crowd_watched watched; /* if ours is not an owner */
 } simba__zk_standing;
 
 /** Look through the children for one that begins with `own`: the last that was
- * made, for a former session of ours may have left one, too. */
-void simba__zk_stand(char *const *children,
+ * made, for a former session of ours may have left one, too. Children of which
+ * some have slots are brought into their order first. */
+void simba__zk_stand(char **children,
                      int count,
                      const char *own,
                      simba__zk_standing *standing);
@@ -250,8 +260,10 @@ struct simba__zk_latch {
     simba__zk_batch batch;
     void (*taken)(simba__zk_latch *latch); /* all were answered */
     int rounds;                            /* batches for this step */
-    bool is_found, is_lowest;              /* among the children */
-    char *before, *lowest;                 /* nodes; NULL: none */
+    bool is_found, is_owner;               /* among the children */
+    char *lowest;                          /* its node; NULL: none */
+    char **before; /* those that are watched, the farthest last */
+    int before_count;
 
     simba__zk_batch own;  /* the watch on our own node */
     simba_timer watching; /* when to set it */
@@ -324,8 +336,8 @@ int64_t simba__zk_budget_most_ms(int64_t lease_ms);
 /** See to it that there is a session, for who only looks. */
 void simba__zk_want_any(simba__zk *self);
 
-/** Whose a latch is, by its data. */
-simba_owner simba__zk_owner_of(const simba__zk_reply *reply);
+/** Whose a latch is, by its data and its name. */
+simba_owner simba__zk_owner_of(const simba__zk_reply *reply, const char *node);
 
 /* --- request.c: the author's part of a session store --------------------- */
 

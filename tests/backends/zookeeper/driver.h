@@ -56,6 +56,12 @@ void simba_request_add_waiter(simba_request *request,
     note("[%s]", waiter->id);
 }
 
+void simba_request_add_owner(simba_request *request, const simba_owner *owner)
+{
+    (void)request;
+    note("{%s %u}", owner->id, owner->slots);
+}
+
 void simba_request_add_mutex(simba_request *request,
                              const char *name,
                              const simba_owner *owner,
@@ -209,7 +215,7 @@ static inline const char *node_of(const struct who *who)
 
     assert_int_equal(zoo_get_children(admin.handle, mutex_path, 0, &children),
                      ZOK);
-    simba__zk_prefix(who->attempt, prefix);
+    simba__zk_prefix(who->attempt, 0, prefix);
     simba__zk_stand(children.data, children.count, prefix, &where);
     assert_true(where.own >= 0);
     snprintf(path, sizeof path, "%s/%s", mutex_path, children.data[where.own]);

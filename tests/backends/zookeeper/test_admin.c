@@ -22,6 +22,45 @@ ZK_TEST(test_admin__tells_owner_and_queue)
     assert_string_equal(noted, "[bob][cid]");
 }
 
+static struct who with_slots(struct handle *at, const char *id, uint32_t slots)
+{
+    struct who who = person(at, id);
+
+    who.slots = slots;
+    return who;
+}
+
+ZK_TEST(test_admin__tells_all_owners_and_breaks_any)
+{
+    struct who ann = with_slots(&first, "ann", 3);
+    struct who bob = with_slots(&second, "bob", 2);
+    struct who cid = with_slots(&first, "cid", 2), eve = person(&second, "eve");
+    simba_request request = {.kind = SIMBA_BREAK, .now = true};
+
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    assert_true(got.mine && bob.token > ann.token);
+    ask(&cid);
+    expect_queued(true, "ann");
+    look(&eve);
+    assert_string_equal(noted, "[cid]{ann 3}{bob 2}");
+    assert_int_equal(got.owned, 2);
+    assert_int_equal(got.slots, 2);
+    noted[0] = '\0';
+    run(&eve, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    assert_non_null(strstr(noted, " ann 1]"));
+    request.token = bob.token;
+    run(&eve, request);
+    assert_true(got.mine);
+    assert_string_equal(got.owner.id, "ann");
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
+    ask(&cid);
+    expect_mine(&cid);
+    renew(&ann);
+    expect_mine(&ann);
+}
+
 ZK_TEST(test_admin__lists_mutexes_of_any_name)
 {
     static const char *const names[] = {"a/b", "..", "50% {x} 'y' \"z\"", "%2F",

@@ -173,6 +173,41 @@ CURATOR_TEST(test_curator__has_its_position_in_the_queue)
     expect_mine(&bob);
 }
 
+/* Several of ours are one predecessor after the other to it, and it is one that
+ * wants to be alone to those behind it. */
+CURATOR_TEST(test_curator__waits_for_all_who_share_and_is_not_joined)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    struct who cid = person(&first, "cid");
+
+    ann.slots = bob.slots = cid.slots = 3;
+    open_handles();
+    ask(&ann);
+    start_jvm();
+    await_jvm(&ann);
+    ask(&bob);
+    expect_queued(false, "ann");
+    tell_jvm("who");
+    assert_true(jvm_says("who ann 3\n", PATIENCE_MS));
+    release(&ann);
+    assert_true(jvm_says("leader\n", PATIENCE_MS));
+    ask(&bob);
+    expect_queued(true, "jvm");
+    ask(&cid);
+    expect_queued(false, "jvm");
+    tell_jvm("again"); /* behind both */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    await((ask(&bob), got.mine));
+    await((ask(&cid), got.mine));
+    await((renew(&bob), jvm_says("again\n", LEASE / 20)));
+    await((renew(&cid), count_children(mutex_path) == 3));
+    release(&cid);
+    renew(&bob);
+    assert_false(jvm_says("leader\n", LEASE / 20));
+    release(&bob);
+    assert_true(jvm_says("leader\n", PATIENCE_MS));
+}
+
 /* It owned, and stands behind us again when we own. */
 static void take_over(struct who *who)
 {

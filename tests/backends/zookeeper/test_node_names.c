@@ -57,7 +57,7 @@ TEST(test_names__attempt_is_a_uuid_of_version_4)
 
     simba__zk_prefix((simba_attempt){UINT64_C(0x0123456789abcdef),
                                      UINT64_C(0x1122334455667788)},
-                     prefix);
+                     0, prefix);
     assert_string_equal(prefix,
                         "_c_01234567-89ab-4def-9122-334455667788-latch-");
 }
@@ -78,19 +78,64 @@ TEST(test_names__order_is_by_what_follows_the_last_latch)
     assert_int_equal(where.lowest, 0);
 }
 
-/* A later client says before "latch-" how many may own. */
-TEST(test_names__latch_with_slots_stands_in_the_same_queue)
+TEST(test_names__slots_stand_before_the_latch)
 {
-    char *children[] = {"_c_0-n3-latch-0000000002", "_c_a-latch-0000000003",
+    char prefix[SIMBA__ZK_PREFIX_SIZE];
+
+    simba__zk_prefix((simba_attempt){0, 1}, UINT32_MAX, prefix);
+    assert_string_equal(
+        prefix, "_c_00000000-0000-4000-8000-000000000001-n4294967295-latch-");
+    assert_true(simba__zk_slots(prefix) == UINT32_MAX);
+    assert_int_equal(simba__zk_slots("_c_0-n3-latch-0000000002"), 3);
+    assert_int_equal(simba__zk_slots("-n12-latch-"), 12);
+}
+
+/* Of what says it otherwise nobody suffers another. */
+TEST(test_names__what_says_no_slots_is_exclusive)
+{
+    static const char *const names[] = {"_c_0-latch-0000000002",
+                                        "_c_0-n1-latch-2",
+                                        "_c_0-n0-latch-2",
+                                        "_c_0-n-latch-2",
+                                        "_c_0-n3x-latch-2",
+                                        "_c_0-n-3-latch-2",
+                                        "_c_0-n4294967296-latch-2",
+                                        "_c_0-n00000000003-latch-2",
+                                        "_c_0-n3-latch-1-latch-2",
+                                        "n3-latch-2",
+                                        "-3-latch-2",
+                                        "latch-2",
+                                        "_c_0-n3latch-2",
+                                        "_c_0-n3-",
+                                        "_c_0-4000-8000-000000000001-latch-"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(simba__zk_slots(names[i]), 0);
+    }
+}
+
+/* Curator's latch is one that suffers nobody. */
+TEST(test_names__latches_with_slots_stand_in_the_same_queue)
+{
+    char *children[] = {"_c_c-n5-latch-0000000004", "_c_0-n3-latch-0000000002",
+                        "stray", "_c_a-latch-0000000003",
                         "_c_b-n12-latch-0000000001"};
     simba__zk_standing where;
 
-    simba__zk_stand(children, 3, "_c_a-latch-", &where);
-    assert_int_equal(where.own, 1);
-    assert_int_equal(where.before, 0);
-    assert_int_equal(where.lowest, 2);
-    assert_int_equal(where.latches, 3);
-    assert_int_equal(simba__zk_position(children[0]), 3);
+    simba__zk_stand(children, 5, "_c_a-latch-", &where);
+    assert_string_equal(children[where.lowest], "_c_b-n12-latch-0000000001");
+    assert_string_equal(children[where.watched.other],
+                        "_c_0-n3-latch-0000000002");
+    assert_true(where.is_head && !where.is_owner);
+    assert_int_equal(where.owned, 2);
+    assert_int_equal(where.slots, 3);
+    simba__zk_stand(children, 5, "_c_c-n5-latch-", &where);
+    assert_string_equal(children[where.watched.other], "_c_a-latch-0000000003");
+    assert_int_equal(where.watched.begin, where.watched.end);
+    assert_true(!where.is_head && !where.is_owner);
+    simba__zk_stand(children, 5, "_c_0-n3-latch-", &where);
+    assert_true(where.is_owner);
+    assert_int_equal(simba__zk_position(children[where.own]), 3);
 }
 
 TEST(test_names__counter_that_wrapped_is_seen)

@@ -139,7 +139,7 @@ static void make_latch(const struct who *who, int64_t session)
 {
     char path[SIMBA__ZK_PREFIX_SIZE + 1] = "/";
 
-    simba__zk_prefix(who->attempt, path + 1);
+    simba__zk_prefix(who->attempt, 0, path + 1);
     WITH_ACTED(acted_make(path, session));
 }
 
