@@ -245,6 +245,17 @@ bool simba__session_is_behind_ours(const simba_entry *entry)
     return e != NULL;
 }
 
+void simba__session_wake_next(const simba_session_mutex *mutex)
+{
+    for (const simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        if (e->is_unwatched && e->state == SIMBA_KEY_PRESENT) {
+            simba_wake(mutex->store->base.loop,
+                       simba_session_mutex_name(mutex));
+            return;
+        }
+    }
+}
+
 /* The function may complete requests, and who hears the reply may come with the
  * next one: so first all entries are taken hold of, then it is called for each.
  * Without memory for that, the deadlines of the requests will do. */

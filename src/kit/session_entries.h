@@ -22,6 +22,10 @@ bool simba__session_is_waiting(const simba_entry *entry);
  * that the one it watches has gone? */
 bool simba__session_is_behind_ours(const simba_entry *entry);
 
+/** A wake-up makes only the foremost of this process look. Who stands behind
+ * them and lost one that it watched is woken when they have left, or own it. */
+void simba__session_wake_next(const simba_session_mutex *mutex);
+
 /** Call this for all entries of a mutex, or with NULL of all mutexes. */
 void simba__session_each(simba_session_store *self,
                          simba_session_mutex *mutex,

@@ -29,7 +29,6 @@ enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
 static void go(simba_entry *entry);
 static void let_next_come(const simba_session_mutex *mutex);
 static void arm(simba_entry *entry);
-static void wake_next(simba_session_store *self, simba_session_mutex *mutex);
 
 static bool is_idle(const simba_entry *entry)
 {
@@ -114,19 +113,7 @@ static void grant(simba_entry *entry)
         entry->is_unwatched = false;
         answer_mine(entry, &entry->acquire, entry->acquire_ms, lease_ms);
         if (entry->slots != 0) { /* there may be room for more */
-            wake_next(entry->store, mutex);
-        }
-    }
-}
-
-/* A wake-up makes only the foremost of this process look. Who stands behind
- * them and lost one that it watched is woken when they have left, or own it. */
-static void wake_next(simba_session_store *self, simba_session_mutex *mutex)
-{
-    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-        if (e->is_unwatched && e->state == SIMBA_KEY_PRESENT) {
-            simba_wake(self->base.loop, simba_session_mutex_name(mutex));
-            return;
+            simba__session_wake_next(mutex);
         }
     }
 }
@@ -143,7 +130,7 @@ static void has_left(simba_entry *entry, int status, const simba_error *error)
         refuse(entry, entry->wait_ms);
     }
     simba__deadline_complete(&entry->release, status, error);
-    wake_next(entry->store, mutex);
+    simba__session_wake_next(mutex);
     tidy(entry);
     let_next_come(mutex);
     mutex->holds--;

@@ -53,9 +53,9 @@ typedef struct simba_certainty {
  * Who owns a mutex with slots, by the order of the keys: as many of the first
  * as all of them suffer. The key with the index i owns it if i + 1 is no more
  * than the least `slots` of its own and of all before it. Those before only
- * become fewer, so who owns it does so until its key is gone, and no two who
- * own it suffer fewer than there are (S1). Zeroed at first; then all keys are
- * added, the first one first.
+ * become fewer, so who owns it does so until its key is gone, and none of
+ * those who own it suffers fewer than there are (S1). Zeroed at first; then all
+ * keys are added, the first one first.
  */
 typedef struct simba_crowd {
     uint32_t count;           /**< of the keys that were added */

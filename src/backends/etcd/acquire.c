@@ -103,7 +103,7 @@ static void owns(entry_t *e)
     e->is_owner = true;
     e->owner.is_there = false;
     e->base.token = e->mine.token;
-    e->base.owner = simba__etcd_owner_told(&e->mine);
+    simba__etcd_tell_owners(e);
     simba_entry_done(&e->base, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
 }
 
@@ -149,7 +149,8 @@ static void on_before(simba__etcd_watch *watch, const simba__etcd_kv *kv)
         e->base.is_unwatched = true;
         e->before_gone = kv->mod;
         wake(simba__etcd_mutex_of(e));
-    } else if (kv->is_gone) { /* set again */
+    } else if (kv->is_gone || kv->mod != 0) { /* set again; or it is we who are
+                                               * offered the mutex */
         wake(simba__etcd_mutex_of(e));
     }
 }
@@ -182,7 +183,8 @@ static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 
     if (kv->mod != 0) {
         mutex->free_ms = kv->is_gone ? simba_loop_now_ms() : 0;
-        mutex->freed_mod = kv->is_gone ? kv->mod : 0;
+        mutex->freed_mod =
+            kv->is_gone || simba__etcd_owner_read(kv).is_crowd ? kv->mod : 0;
         await_first(mutex);
         is_missed = mutex->head != NULL && is_waiting(mutex->head);
     } else {
@@ -239,13 +241,15 @@ static void wait(entry_t *e)
 {
     simba__etcd *self = simba__etcd_of(e);
     simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
-    bool has_beat = e->base.is_head && e->owner.is_there && !e->owner.is_broken;
+    bool has_beat = e->base.is_head && e->owner.is_there &&
+                    !e->owner.is_broken && e->crowd_mod == 0;
     int64_t wait_ms = silent_in_ms(e);
     enum simba__etcd_set before, owner = WAS_SET, beat = WAS_SET;
 
-    wait_ms = wait_ms <= 0      ? SIMBA__OFFER_MS
-              : e->base.is_head ? wait_ms - SIMBA_SIGHTING_MARGIN_MS
-                                : e->base.lease_ms;
+    wait_ms = wait_ms <= 0        ? SIMBA__OFFER_MS
+              : !e->base.is_head  ? e->base.lease_ms
+              : e->crowd_mod != 0 ? e->base.lease_ms / 4 /* no beat to watch */
+                                  : wait_ms - SIMBA_SIGHTING_MARGIN_MS;
     e->txn.session = (int64_t)e->owner.session;
     e->before.changed = on_before;
     before = simba__etcd_watch_set(
@@ -271,7 +275,7 @@ static void wait(entry_t *e)
         if (before == NOT_SET || owner == NOT_SET || beat == NOT_SET) {
             wait_ms = SIMBA__OFFER_MS; /* no memory: by looking */
         }
-        e->base.owner = simba__etcd_owner_told(&e->owner);
+        simba__etcd_tell_owners(e);
         e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
         simba_entry_done(&e->base, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
     }
@@ -284,7 +288,7 @@ static void refuse(entry_t *e)
 
     wait_ms = wait_ms > 0 ? wait_ms : SIMBA__OFFER_MS;
     wait_ms = wait_ms < most_ms ? wait_ms : most_ms;
-    e->base.owner = simba__etcd_owner_told(&e->owner);
+    simba__etcd_tell_owners(e);
     e->base.wait_ms = e->is_undone ? 0 : wait_ms;
     stands(e, SIMBA_STANDS_NOWHERE);
 }
@@ -355,12 +359,12 @@ static void note_order(entry_t *e, const simba__etcd_got *got)
 static void note_before_gone(entry_t *e)
 {
     bool was_granted = e->before_gone != 0 && e->before_gone == e->granted_mod;
-    bool is_owner = e->owner.is_there &&
+    bool is_owner = e->owner.is_there && e->owner.token != 0 &&
                     simba__attempt_equal(e->owner.attempt, e->before_attempt);
     bool was_second =
         e->first_create != 0 && e->first_create == e->before_create;
 
-    set_head(e, was_second || was_granted || is_owner);
+    set_head(e, was_second || (!e->was_named && (was_granted || is_owner)));
     e->has_order = e->base.is_head;
     e->first_create = 0;
     e->txn.before[0] = '\0';
@@ -440,8 +444,13 @@ static bool note(entry_t *e)
             }
             break;
         case 'o':
+        case 'm': /* ours */
             e->owner = simba__etcd_owner_read(kv);
-            e->is_sighted = false;
+            e->crowd_mod = e->owner.is_crowd ? kv->mod : 0;
+            e->is_sighted = e->has_members = e->has_room = false;
+            break;
+        case 'M': /* after o */
+            simba__etcd_note_members(e, got);
             break;
         case 'S': /* after o */
             if (e->owner.is_there &&
@@ -453,6 +462,7 @@ static bool note(entry_t *e)
             break;
         case 't':
             e->granted_mod = kv->mod;
+            e->was_named = kv->value.length > 16;
             e->has_no_token = kv->mod == 0;
             e->last_token = 0;
             for (size_t i = 0; i < kv->value.length && i < 16; i++) {
@@ -525,11 +535,17 @@ static enum simba__etcd_action decide(const entry_t *e)
     if (e->is_vanished || (e->is_full && !is_queued)) {
         return e->is_vanished ? VANISH : FAIL;
     }
-    if (is_queued && !e->has_order) {
+    if ((is_queued && !e->has_order) ||
+        (e->crowd_mod != 0 && !e->has_members)) {
         return LOOK;
     }
-    if (is_next && silent_in_ms(e) <= 0) {
-        return e->sent == GRANT && e->refusals > 1 ? LOOK : GRANT;
+    if (is_queued && e->owner.token == 0 && simba__etcd_is_mine(e, &e->owner)) {
+        return GRANT; /* it is offered to us */
+    }
+    if (is_next && (e->has_room || silent_in_ms(e) <= 0)) {
+        return e->crowd_mod != 0 && !e->has_room     ? OUST
+               : e->sent == GRANT && e->refusals > 1 ? LOOK
+                                                     : GRANT;
     }
     if (is_queued) {
         return is_first_silent(e) ? EVICT : WAIT;
@@ -577,6 +593,11 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         e->mine = e->owner;
         e->is_owner = true;
         go_on(e, REMOVE);
+    } else if (sent == NAME) {
+        simba__etcd_name_heir(e);
+        go_on(e, REMOVE);
+    } else if (sent == OUST) {
+        go_on(e, LOOK);
     } else {
         if (sent == GRANT) {
             e->base.token = 0;
@@ -646,7 +667,8 @@ static entry_t *begin_step(simba_entry *entry)
     e->rounds = e->refusals = 0;
     e->is_full = e->is_undone = e->is_vanished = e->is_sighted = false;
     e->is_queue_empty = e->has_looked = e->is_kept = false;
-    e->waiting_mod = 0;
+    e->has_members = e->has_room = false;
+    e->waiting_mod = e->crowd_mod = 0;
     return e;
 }
 
@@ -689,7 +711,7 @@ void simba__etcd_entry_remove(simba_entry *entry)
 
     (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !entry->is_doubted;
-    go_on(e, REMOVE);
+    go_on(e, simba__etcd_names_heir(e) ? NAME : REMOVE);
 }
 
 void simba__etcd_entry_forget(simba_entry *entry)
@@ -700,6 +722,8 @@ void simba__etcd_entry_forget(simba_entry *entry)
     entry->is_doubted = false; /* what comes late finds the session over */
     clear_waiter(e);
     simba__rpc_fini(&e->txn.rpc);
+    free(e->seen); /* no reply comes any more */
+    free(e->heir);
     if (was_open) {
         simba_entry_drop(entry);
     }

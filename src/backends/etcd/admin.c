@@ -59,7 +59,37 @@ static simba__etcd_owner owner_of(struct admin *admin)
     return simba__etcd_owner_read(&simba__etcd_got_of(&admin->txn, 'o')->kv);
 }
 
+/* Of several owners each has a key of its own, which were not read yet. */
+static bool lacks_members(const struct admin *admin,
+                          const simba__etcd_owner *owner)
+{
+    return owner->is_crowd && strchr(admin->txn.asked[0], 'M') == NULL;
+}
+
 /* --- read ---------------------------------------------------------------- */
+
+static void tell_members(struct admin *admin)
+{
+    simba_reply *reply = &admin->base.request->reply;
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M')->all;
+    char name[SIMBA__ETCD_MEMBER];
+    simba_crowd crowd = {0};
+    simba__etcd_owner who;
+    simba_owner told;
+
+    for (; simba__etcd_next_member(&admin->txn, &all, &who, name);
+         simba_crowd_add(&crowd, who.slots)) {
+        told = simba__etcd_owner_told(&who);
+        if (crowd.count == 0) {
+            reply->owner = told;
+        }
+        if (admin->base.request->want_queue) {
+            simba_request_add_owner(admin->base.request, &told);
+        }
+    }
+    reply->owned = crowd.owned;
+    reply->slots = crowd.slots;
+}
 
 /* A token is written once with every tenure, so that its key's version numbers
  * them: by it observers see whether they missed one. */
@@ -70,10 +100,18 @@ static void take_read(struct admin *admin)
     simba__etcd_owner owner = owner_of(admin);
     simba__etcd_kv kv;
 
+    if (lacks_members(admin, &owner)) {
+        get(admin, admin->base.request->want_queue ? "otQM" : "otM", take_read);
+        return;
+    }
     reply->owner = simba__etcd_owner_told(&owner);
+    reply->owned = owner.is_there;
+    if (owner.is_crowd) {
+        tell_members(admin);
+    }
     reply->next_serial =
         (uint64_t)simba__etcd_got_of(&admin->txn, 't')->kv.version + 1;
-    reply->serial = reply->next_serial - owner.is_there;
+    reply->serial = reply->next_serial - (reply->owner.id[0] != '\0');
     while (simba__etcd_next_kv(&all, &kv)) {
         simba__etcd_owner waits = simba__etcd_owner_read(&kv);
         simba_waiter waiter = {.position = (uint64_t)kv.create,
@@ -184,20 +222,87 @@ static void take_break(struct admin *admin)
     start_read(admin);
 }
 
+/* The one of several with this token. */
+static bool find_member(struct admin *admin, simba__etcd_owner *owner)
+{
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M')->all;
+    bool is_found = false;
+
+    while (!is_found && simba__etcd_next_member(&admin->txn, &all, owner,
+                                                admin->txn.silent)) {
+        is_found = owner->token == admin->base.request->token;
+    }
+    return is_found;
+}
+
 static void take_owner(struct admin *admin)
 {
     simba_request *request = admin->base.request;
     simba__etcd_owner owner = owner_of(admin);
-    bool is_it = owner.is_there && owner.token == request->token;
+    char letter = owner.is_crowd ? 'g' : 'o';
+    bool is_it;
 
+    if (lacks_members(admin, &owner)) {
+        get(admin, "oM", take_owner);
+        return;
+    }
+    is_it = owner.is_crowd ? find_member(admin, &owner)
+                           : owner.is_there && owner.token == request->token;
     request->reply.mine = is_it && owner.is_broken && !request->now;
     if (!is_it || request->reply.mine) {
         start_read(admin);
         return;
     }
-    simba__etcd_write_break(&admin->txn, &owner, request);
+    simba__etcd_write_break(&admin->txn, letter, &owner, request);
     admin->base.writes = 1;
     send(admin, take_break);
+}
+
+/* --- hand-over ----------------------------------------------------------- */
+
+static void take_hand_over(struct admin *admin);
+
+static void take_asked(struct admin *admin)
+{
+    if (admin->txn.is_done) {
+        finish(admin, SIMBA_OK, NULL);
+    } else { /* it has changed meanwhile */
+        get(admin, "oQ", take_hand_over);
+    }
+}
+
+/* Written into the key, so that the next renewal reads it. */
+static void take_hand_over(struct admin *admin)
+{
+    simba_request *request = admin->base.request;
+    simba_reply *reply = &request->reply;
+    simba__etcd_owner owner = owner_of(admin);
+    simba__etcd_heir heir;
+    simba_error error;
+
+    if (owner.is_crowd) {
+        finish(admin,
+               simba_error_set(&error, SIMBA_EINVAL, 0,
+                               "etcd: of several owners none can be asked to "
+                               "hand over"),
+               &error);
+        return;
+    }
+    reply->mine = owner.token != 0 && !owner.is_broken &&
+                  (request->token == 0 || request->token == owner.token);
+    reply->owner = simba__etcd_owner_told(&owner);
+    reply->to[0] = '\0';
+    if (!reply->mine ||
+        !simba__etcd_find_heir(&admin->txn, request->to, &heir)) {
+        finish(admin, SIMBA_OK, NULL);
+        return;
+    }
+    memcpy(reply->to, heir.who.id, sizeof reply->to);
+    snprintf(owner.asked, sizeof owner.asked, "%s",
+             request->to == NULL ? "@" : request->to);
+    simba__etcd_write_asked(&admin->txn, &owner);
+    admin->base.writes = 1;
+    send(admin, take_asked);
 }
 
 /* --- doctor -------------------------------------------------------------- */
@@ -310,6 +415,9 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
     case SIMBA_BREAK:
         get(admin, "o", take_owner);
         break;
+    case SIMBA_HAND_OVER:
+        get(admin, "oQ", take_hand_over);
+        break;
     case SIMBA_DOCTOR:
     case SIMBA_REACH:
         ask(admin, SIMBA__ETCD_METHOD("Maintenance/Status"),
@@ -333,9 +441,10 @@ static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 
     if (kv->mod != 0 && !kv->is_gone) {
         owner = simba__etcd_owner_read(kv);
-        if (owner.token == mutex->observed_token) {
+        if (owner.token == mutex->observed_token && !owner.is_crowd) {
             return; /* asked again, or broken */
         }
+        is_known &= !owner.is_crowd;
     }
     told = simba__etcd_owner_told(&owner);
     simba_observed(

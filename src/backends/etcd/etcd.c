@@ -254,11 +254,16 @@ static void on_renewed(simba__etcd_txn *txn,
         if (is_done) {
             e->since_ms = txn->rpc.exchange.sent_ms;
         } else if (status == SIMBA_OK) {
-            is_taken =
-                !simba__etcd_next_got(&rest, &got) ||
-                got.kv.value.length != strlen(e->mine.text) ||
-                memcmp(got.kv.value.at, e->mine.text, got.kv.value.length) != 0;
+            is_taken = !simba__etcd_next_got(&rest, &got) ||
+                       ((got.kv.value.length != strlen(e->mine.text) ||
+                         memcmp(got.kv.value.at, e->mine.text,
+                                got.kv.value.length) != 0) &&
+                        !simba__etcd_is_asked(e, &got.kv));
             outcome = is_taken ? SIMBA_OK : SIMBA_EBUSY;
+        }
+        if (e->base.renewal != NULL) {
+            memcpy(e->base.renewal->reply.asked, e->mine.asked,
+                   sizeof e->mine.asked);
         }
         simba_entry_renewed(&e->base, outcome, error, !is_taken);
     }
@@ -460,7 +465,7 @@ const simba_backend_ops simba_module = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE |
-                    SIMBA_HAS_SERVER,
+                    SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_CAN_HAND_OVER,
     .subscription = simba_session_subscription,
     .drive = simba_session_drive,
     .help = simba__etcd_help,

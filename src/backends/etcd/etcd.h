@@ -3,6 +3,8 @@
  *   etcd.c      open, close, the table; the session and renewals
  *   settings.c  the URL
  *   acquire.c   acquire, look, remove: what follows from what was seen
+ *   crowd.c     several owners
+ *   hand_over.c a successor, and an owner that is asked
  *   txn.c       keys, owners, transactions
  *   watches.c   the set of watches
  *   admin.c     read, list, break, doctor; observers
@@ -48,8 +50,10 @@ enum simba__etcd_action {
     REFRESH, /* it is ours: write it again, so that the lease runs from now */
     JOIN,    /* to the end of the queue */
     LOOK,    /* who owns, and where we are in the queue */
+    OUST,    /* one of several owners, which is silent */
     EVICT,   /* the first had its time: it begins anew, if it lives */
     KEEP,    /* what who only tries has seen */
+    NAME,    /* who waits, for the one that is to follow us */
     REMOVE,  /* what we own, or what else may be there */
     WAIT,
     REFUSE,
@@ -62,6 +66,7 @@ enum simba__etcd_action {
 enum {
     SIMBA__ETCD_KEY_SIZE = 1024,
     SIMBA__ETCD_WAITER = 32, /* "SESSION-N" */
+    SIMBA__ETCD_MEMBER = 48, /* "SLOTS-SESSION-N" */
     SIMBA__ETCD_ASKED = 10,
     SIMBA__ETCD_LEASE_ANY_MS = 16000 /* of an owner that nobody can read */
 };
@@ -76,11 +81,14 @@ typedef struct simba__etcd_kv {
  * of w/MUTEX with the waiter's name for an id. */
 struct simba__etcd_owner {
     bool is_there, is_broken, is_unreadable;
+    bool is_crowd; /* there are several, each with a key of its own */
+    uint32_t slots;
     simba_attempt attempt;
     uint64_t token, session;
     int64_t lease_ms, acquired_at_ms;
     int64_t mod; /* revision of its last change */
     char id[SIMBA_ID_MAX + 1];
+    char asked[SIMBA_ID_MAX + 1];        /* to hand over to this one */
     char text[SIMBA__ETCD_KEY_SIZE / 2]; /* as it stands in the store */
 };
 
@@ -99,6 +107,7 @@ typedef struct simba__etcd_got {
 /* One transaction, and what its keys are made of. It names them by letters:
  *
  *   o/MUTEX            who owns it; no lease
+ *   m/MUTEX/MEMBER     one of several who own it: ours, g: of another; no lease
  *   t/MUTEX            the last token, 16 hex digits; kept
  *   w/MUTEX            somebody waits: who came last; no lease
  *   q/MUTEX/WAITER     one who waits, p: the one before, f: the first; with its
@@ -110,8 +119,8 @@ typedef struct simba__etcd_got {
  *
  * A mutex name is escaped as in a URL. Ranges, which can only be got: R: the
  * newest three waiters of the mutex that are no newer than ours; N: how many
- * there are; Q: all, the oldest first; O, W: all owners and waiters there are,
- * a page of them.
+ * there are; Q: all, the oldest first; M: so of the members; O, W: all owners
+ * and waiters there are, a page of them.
  */
 typedef struct simba__etcd_txn {
     simba__rpc rpc;
@@ -121,6 +130,8 @@ typedef struct simba__etcd_txn {
     unsigned number;                 /* q: 0: none */
     char before[SIMBA__ETCD_WAITER]; /* p: "": none */
     char first[SIMBA__ETCD_WAITER];  /* f */
+    char member[SIMBA__ETCD_MEMBER]; /* m: "": none */
+    char silent[SIMBA__ETCD_MEMBER]; /* g */
     bool is_whole;                   /* R: all of them, not three */
     int64_t create;                  /* of q; R: up to this */
     int64_t session;                 /* S */
@@ -154,8 +165,10 @@ void simba__etcd_write_renewal(simba__etcd_txn *txn,
                                simba_entry *const *entries,
                                int count);
 void simba__etcd_write_break(simba__etcd_txn *txn,
+                             char letter,
                              simba__etcd_owner *owner,
                              const simba_request *request);
+void simba__etcd_write_asked(simba__etcd_txn *txn, simba__etcd_owner *owner);
 void simba__etcd_write_look(simba__etcd_txn *txn, const char *letters);
 /** Send it, by the deadline of a request, or with NULL so much later; done() is
  * set. */
@@ -216,6 +229,13 @@ struct simba__etcd_mutex {
     uint64_t observed_token; /* of the last owner they were told of */
 };
 
+/* Who waits and is named. */
+typedef struct simba__etcd_heir {
+    simba__etcd_owner who;
+    int64_t create, before_create; /* of f, and of p: 0: none */
+    char first[SIMBA_ID_MAX + 1];  /* who is the first */
+} simba__etcd_heir;
+
 struct simba__etcd_entry {
     simba_entry base;
     simba__etcd_txn txn;  /* one at a time */
@@ -226,11 +246,15 @@ struct simba__etcd_entry {
     bool is_full; /* the servers have no space */
     simba__etcd_owner owner;
     bool is_sighted;     /* with its heartbeat */
+    int64_t crowd_mod;   /* of o, if there are several; 0: there are not */
+    bool has_members;    /* and these were read */
+    bool has_room;       /* for us, if nobody stands before us */
     bool is_undone;      /* there is a tombstone */
     bool is_vanished;    /* its key is gone */
     int64_t waiting_mod; /* of w; 0: nobody waits */
     bool is_queue_empty; /* nor does anybody if w is there */
     uint64_t last_token;
+    bool was_named;      /* and had it before its time */
     bool has_no_token;   /* it was never granted */
     int64_t granted_mod; /* the revision in which it was last */
     bool has_looked;     /* who only tries has looked at the owner */
@@ -239,9 +263,12 @@ struct simba__etcd_entry {
     /* As an owner. */
     bool is_owner;
     simba__etcd_owner mine; /* as it was or will be written */
+    simba__etcd_heir *heir; /* NULL: none, or not looked for */
     int64_t since_ms; /* its key, or the heartbeat of all, was sent then */
 
     /* As a waiter. */
+    simba_sighting *seen; /* of several owners */
+    size_t seen_count;
     bool has_order;        /* it knows who is before it: txn.before */
     int64_t before_create; /* its create revision, and whose it is */
     int64_t before_gone;   /* in which it went; 0: not told */
@@ -314,6 +341,32 @@ void simba__etcd_entry_put(simba_entry *entry);
 void simba__etcd_entry_look(simba_entry *entry);
 void simba__etcd_entry_remove(simba_entry *entry);
 void simba__etcd_entry_forget(simba_entry *entry);
+
+/* --- crowd.c: several owners --------------------------------------------- */
+
+/** The next of what was got by M; false: there is none. */
+bool simba__etcd_next_member(simba__etcd_txn *txn,
+                             simba__pb_bytes *all,
+                             simba__etcd_owner *who,
+                             char name[SIMBA__ETCD_MEMBER]);
+/** Fill in who owns it, and how many do. */
+void simba__etcd_tell_owners(simba__etcd_entry *entry);
+/** What was got by M: is there room, and who is in our way? */
+void simba__etcd_note_members(simba__etcd_entry *entry,
+                              const simba__etcd_got *got);
+
+/* --- hand_over.c --------------------------------------------------------- */
+
+/** It is our tenure, which is asked to hand over; noted in `mine`. */
+bool simba__etcd_is_asked(simba__etcd_entry *entry, const simba__etcd_kv *kv);
+/** Of what was got by Q who has this id, NULL: the first; f and p are set. */
+bool simba__etcd_find_heir(simba__etcd_txn *txn,
+                           const char *to,
+                           simba__etcd_heir *heir);
+/** Is it an owner that names its successor? Those who wait were read: note that
+ * one, if it is among them. */
+bool simba__etcd_names_heir(const simba__etcd_entry *entry);
+void simba__etcd_name_heir(simba__etcd_entry *entry);
 
 /* --- admin.c ------------------------------------------------------------- */
 

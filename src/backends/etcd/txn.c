@@ -38,13 +38,14 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
 
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
                        letter == 'S'                      ? 's'
+                       : strchr("gM", letter) != NULL     ? 'm'
                        : strchr("pfRNQW", letter) != NULL ? 'q'
                        : letter == 'O'                    ? 'o'
                                                           : letter);
     if (strchr("sSOW", letter) == NULL) {
         simba__text_escape(&text, txn->mutex);
     }
-    if (strchr("xqpfvbRNQ", letter) != NULL) {
+    if (strchr("xqpfvbmgMRNQ", letter) != NULL) {
         simba__text_put(&text, "/");
     }
     if (letter == 's' || letter == 'S') {
@@ -56,6 +57,8 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
         simba__text_printf(&text, "%" PRIx64 "-%u", session, txn->number);
     } else if (letter == 'p' || letter == 'f') {
         simba__text_put(&text, letter == 'p' ? txn->before : txn->first);
+    } else if (letter == 'm' || letter == 'g') {
+        simba__text_put(&text, letter == 'm' ? txn->member : txn->silent);
     } else if (letter == 'v') {
         simba__text_put(&text, txn->self->clock_id);
     } else if (letter == 'b') {
@@ -70,10 +73,11 @@ static const char *owner_write(simba__etcd_owner *owner)
 {
     snprintf(owner->text, sizeof owner->text,
              "%016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %" PRIx64 " %" PRId64
-             " %" PRId64 " %d %s",
+             " %" PRId64 " %d %s%s%s",
              owner->attempt.high, owner->attempt.low, owner->token,
              owner->session, owner->lease_ms, owner->acquired_at_ms,
-             owner->is_broken, owner->id);
+             owner->is_broken, owner->id, owner->asked[0] != '\0' ? "\n" : "",
+             owner->asked);
     return owner->text;
 }
 
@@ -81,23 +85,32 @@ simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 {
     simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
     int is_broken = 0, at = 0;
+    char id[sizeof owner.text], *asked;
 
     if (kv->value.length > 0 && kv->value.length < sizeof owner.text) {
         memcpy(owner.text, kv->value.at, kv->value.length);
     }
-    if (owner.is_there &&
-        /* NOLINTNEXTLINE(cert-err34-c): so many digits fit */
-        sscanf(owner.text,
+    /* NOLINTNEXTLINE(cert-err34-c): so many digits fit */
+    if (sscanf(owner.text,
                "%16" SCNx64 "%16" SCNx64 " %16" SCNx64 " %16" SCNx64
                " %18" SCNd64 " %18" SCNd64 " %1d%n",
                &owner.attempt.high, &owner.attempt.low, &owner.token,
                &owner.session, &owner.lease_ms, &owner.acquired_at_ms,
-               &is_broken, &at) == 7 &&
-        owner.text[at++] == ' ' &&
-        simba__name_check_id(owner.text + at, strlen(owner.text + at)) ==
-            SIMBA__NAME_FINE) {
+               &is_broken, &at) != 7 ||
+        owner.text[at] != ' ') {
+        at = (int)strlen(owner.text) - 1;
+    }
+    memcpy(id, owner.text + at + 1, sizeof id - (size_t)(at + 1));
+    asked = strchr(id, '\n');
+    if (asked != NULL) {
+        *asked++ = '\0';
+        snprintf(owner.asked, sizeof owner.asked, "%s", asked);
+    }
+    owner.is_crowd = owner.is_there && strcmp(id, SIMBA__CROWD_ID) == 0;
+    if (owner.is_crowd ||
+        simba__name_check_id(id, strlen(id)) == SIMBA__NAME_FINE) {
         owner.is_broken = is_broken != 0;
-        memcpy(owner.id, owner.text + at, strlen(owner.text + at) + 1);
+        memcpy(owner.id, id, strlen(id) + 1);
     } else if (owner.is_there) { /* whoever wrote it, it is respected */
         owner.is_unreadable = true;
         owner.lease_ms = SIMBA__ETCD_LEASE_ANY_MS;
@@ -108,10 +121,16 @@ simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 
 simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner)
 {
-    simba_owner told = simba_session_owner(owner->is_there ? owner->id : "",
-                                           owner->token, owner->acquired_at_ms);
+    bool is_offer = owner->is_broken && owner->token == 0;
+    simba_owner told = is_offer || !owner->is_there
+                           ? simba_owner_none()
+                           : simba_session_owner(owner->id, owner->token,
+                                                 owner->acquired_at_ms);
 
-    told.is_broken = owner->is_broken;
+    told.is_broken = owner->is_broken && !is_offer;
+    told.is_asked = owner->asked[0] != '\0';
+    told.slots = owner->slots;
+    told.slot = owner->slots != 0 ? SIMBA_NO_SLOT : 0;
     return told;
 }
 
@@ -179,6 +198,73 @@ static void delete_w(simba__etcd_txn *txn)
     simba__pb_end(txn->text, began);
 }
 
+/* What o says while there are several owners: one of whom nothing is known. */
+#define CROWD_VALUE                                                            \
+    "00000000000000000000000000000000 0000000000000000 0 0 0 "                 \
+    "0 " SIMBA__CROWD_ID
+
+/* None between these. Compare: 64 end of a range. */
+static void when_none(simba__etcd_txn *txn, const char *from, const char *end)
+{
+    size_t began = simba__pb_begin(txn->text, 1);
+
+    simba__pb_number(txn->text, 2, CREATE);
+    simba__pb_text(txn->text, 3, from);
+    simba__pb_text(txn->text, 64, end);
+    simba__pb_end(txn->text, began);
+}
+
+/* One of several owners goes, and with the last of them o. */
+static void delete_member(simba__etcd_txn *txn, char letter)
+{
+    char first[SIMBA__ETCD_KEY_SIZE], end[SIMBA__ETCD_KEY_SIZE];
+    size_t began, nested;
+
+    put(txn, THEN, letter, NULL);
+    began = simba__pb_begin(txn->text, THEN);
+    nested = simba__pb_begin(txn->text, 4);
+    snprintf(first, sizeof first, "%s", simba__etcd_key(txn, 'M'));
+    memcpy(end, first, sizeof end);
+    end[strlen(end) - 1]++; /* what follows on the slash */
+    (void)simba__etcd_key(txn, letter);
+    when_none(txn, first, txn->key);
+    strcat(txn->key, "\1"); /* behind it */
+    when_none(txn, txn->key, end);
+    put(txn, THEN, 'o', NULL);
+    put(txn, ELSE, 'o', CROWD_VALUE);
+    simba__pb_end(txn->text, nested);
+    simba__pb_end(txn->text, began);
+}
+
+/* Who stands far behind watches only the one before it: a put of that which
+ * changes nothing wakes it. PutRequest: 5 and 6: keep the value and lease. */
+static void put_offer(simba__etcd_entry *e)
+{
+    simba__etcd_txn *txn = &e->txn;
+    const simba__etcd_heir *heir = e->heir;
+    simba__etcd_owner offer = {.attempt = heir->who.attempt,
+                               .lease_ms = SIMBA__OFFER_MS,
+                               .acquired_at_ms = wall_us() / 1000,
+                               .is_broken = true};
+    size_t began, op;
+
+    memcpy(offer.id, heir->who.id, sizeof offer.id);
+    when(txn, 'f', CREATE, heir->create, NULL);
+    put(txn, THEN, 'o', owner_write(&offer));
+    if (heir->before_create != 0) {
+        when(txn, 'p', CREATE, heir->before_create, NULL);
+        began = simba__pb_begin(txn->text, THEN);
+        op = simba__pb_begin(txn->text, 2);
+        simba__pb_text(txn->text, 1, simba__etcd_key(txn, 'p'));
+        simba__pb_number(txn->text, 5, 1);
+        simba__pb_number(txn->text, 6, 1);
+        simba__pb_end(txn->text, op);
+        simba__pb_end(txn->text, began);
+    }
+    free(e->heir); /* if that fails, nobody is named any more */
+    e->heir = NULL;
+}
+
 /* All keys and ranges of these letters. RangeRequest: 1 key, 2 end, 3 limit, 5
  * order (1 up, 2 down), 6 by (2 creation), 8 keys only, 9 count only, 13
  * greatest create revision. */
@@ -192,18 +278,19 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
         size_t began = simba__pb_begin(txn->text, branch);
         size_t range = simba__pb_begin(txn->text, 1);
         bool is_order = *letters == 'R';
+        bool is_oldest_first = *letters == 'Q' || *letters == 'M';
 
         (void)simba__etcd_key(txn, *letters);
         simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
-        if (strchr("RNQOW", *letters) != NULL) {
+        if (strchr("RNQMOW", *letters) != NULL) {
             txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, txn->key);
             simba__pb_number(txn->text, 3,
                              is_order && !txn->is_whole       ? 3
                              : strchr("OW", *letters) != NULL ? PAGE
                                                               : 0);
-            simba__pb_number(txn->text, 5, is_order ? 2 : *letters == 'Q');
-            simba__pb_number(txn->text, 6, is_order || *letters == 'Q' ? 2 : 0);
+            simba__pb_number(txn->text, 5, is_order ? 2 : is_oldest_first);
+            simba__pb_number(txn->text, 6, is_order || is_oldest_first ? 2 : 0);
             simba__pb_number(txn->text, 8, *letters == 'W');
             simba__pb_number(txn->text, 9, *letters == 'N');
             simba__pb_number(txn->text, 13, is_order ? txn->create : 0);
@@ -225,6 +312,12 @@ static void if_alive(entry_t *e)
     when(&e->txn, 's', CREATE, simba__etcd_of(e)->create, NULL);
 }
 
+/* Who suffers others has a key of its own. */
+static char own_letter(const simba_entry *entry)
+{
+    return entry->slots != 0 ? 'm' : 'o';
+}
+
 /* Of a silent owner also by its value: after a restore revisions come again.
  * S4: the token is above every one that was ever granted, as far as the clocks
  * of those who are granted did not go back over a restore. */
@@ -234,12 +327,14 @@ static void write_grant(entry_t *e)
     const simba__etcd_owner *seen = &e->owner;
     uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
     uint64_t now_us = (uint64_t)wall_us();
-    bool is_queued = txn->create != 0;
+    bool is_queued = txn->create != 0, is_crowd = e->crowd_mod != 0;
+    bool is_named = is_queued && !e->base.is_head;
     char token[24];
 
     above = above > e->last_token ? above : e->last_token;
     e->mine = (simba__etcd_owner){.is_there = true,
                                   .attempt = e->base.attempt,
+                                  .slots = e->base.slots,
                                   .token = now_us > above ? now_us : above + 1,
                                   .session = (uint64_t)simba__etcd_of(e)->lease,
                                   .lease_ms = e->base.lease_ms,
@@ -247,11 +342,11 @@ static void write_grant(entry_t *e)
     memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
     e->base.token = e->mine.token; /* should the reply be lost */
     snprintf(token, sizeof token, "%016" PRIx64, e->mine.token);
-    when(txn, 'o', MOD, seen->mod, NULL);
-    if (seen->is_there && !seen->is_unreadable) {
+    when(txn, 'o', MOD, is_crowd ? e->crowd_mod : seen->mod, NULL);
+    if (seen->is_there && !seen->is_unreadable && !is_crowd) {
         when(txn, 'o', VALUE, 0, seen->text);
     }
-    if (seen->is_there && !seen->is_broken) {
+    if (seen->is_there && !seen->is_broken && !is_crowd) {
         txn->session = (int64_t)seen->session;
         when(txn, 'S', MOD, simba__etcd_mutex_of(e)->sighting.beat, NULL);
     }
@@ -260,18 +355,30 @@ static void write_grant(entry_t *e)
     if_alive(e);
     when(txn, 't', e->has_no_token ? CREATE : BELOW, 0,
          e->has_no_token ? NULL : token);
-    put(txn, THEN, 'o', owner_write(&e->mine));
+    if (e->base.slots != 0) {
+        snprintf(txn->member, sizeof txn->member, "%u-%" PRIx64 "-%u",
+                 (unsigned)e->base.slots, (uint64_t)simba__etcd_of(e)->lease,
+                 e->base.number);
+        put(txn, THEN, 'o', CROWD_VALUE);
+    }
+    put(txn, THEN, own_letter(&e->base), owner_write(&e->mine));
+    if (is_named) { /* those behind it are not the first now */
+        snprintf(token, sizeof token, "%016" PRIx64 "n", e->mine.token);
+    }
     put(txn, THEN, 't', token);
     if (is_queued) {
         put(txn, THEN, 'q', NULL);
+    }
+    if (is_queued && !is_named) {
         delete_w(txn);
-    } else if (e->waiting_mod != 0) {
+    } else if (!is_queued && e->waiting_mod != 0) {
         put(txn, THEN, 'w', NULL);
     }
     if (e->has_looked && !is_queued) { /* by what was kept of it */
         put(txn, THEN, 'v', NULL);
     }
-    get(txn, ELSE, "otw"); /* short; a look tells the rest */
+    /* Short; a look tells the rest. */
+    get(txn, ELSE, e->base.slots != 0 ? "otwM" : "otw");
 }
 
 static void write_refresh(entry_t *e)
@@ -280,11 +387,11 @@ static void write_refresh(entry_t *e)
         e->mine = e->owner;
         e->base.token = e->mine.token;
     }
-    when(&e->txn, 'o', VALUE, 0, e->mine.text);
+    when(&e->txn, own_letter(&e->base), VALUE, 0, e->mine.text);
     if_alive(e);
     e->mine.session = (uint64_t)simba__etcd_of(e)->lease;
     e->mine.lease_ms = e->base.lease_ms;
-    put(&e->txn, THEN, 'o', owner_write(&e->mine));
+    put(&e->txn, THEN, own_letter(&e->base), owner_write(&e->mine));
     get(&e->txn, ELSE, "s");
 }
 
@@ -313,8 +420,8 @@ static void write_look(entry_t *e)
 {
     char letters[SIMBA__ETCD_ASKED + 1];
 
-    snprintf(letters, sizeof letters, "sotxS%s%s%s",
-             e->txn.number != 0 ? "q" : "vw",
+    snprintf(letters, sizeof letters, "sotx%c%s%s%s",
+             e->crowd_mod != 0 ? 'M' : 'S', e->txn.number != 0 ? "q" : "vw",
              e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
     e->txn.session = (int64_t)e->owner.session;
     if (e->base.is_unwatched) { /* most likely the one before owns it now */
@@ -337,7 +444,13 @@ static void write_remove(entry_t *e)
 
     e->owner.is_there = false;
     if (is_free) {
-        when(&e->txn, 'o', VALUE, 0, e->mine.text);
+        when(&e->txn, own_letter(&e->base), VALUE, 0, e->mine.text);
+    }
+    if (is_free && e->base.slots != 0) {
+        delete_member(&e->txn, 'm');
+    } else if (is_free && e->heir != NULL) {
+        put_offer(e);
+    } else if (is_free) {
         put(&e->txn, THEN, 'o', NULL);
     } else if (e->txn.create != 0) {
         when(&e->txn, 'q', CREATE, e->txn.create, NULL);
@@ -353,9 +466,24 @@ static void write_remove(entry_t *e)
             put(&e->txn, branch, 'x', "");
         }
         if (!is_free || branch == ELSE) {
-            get(&e->txn, branch, "o");
+            get(&e->txn, branch, e->base.slots != 0 ? "m" : "o");
         }
     }
+}
+
+/* Of a member by its value as well: after a restore revisions come again. */
+static void write_oust(entry_t *e)
+{
+    when(&e->txn, 'g', MOD, e->owner.mod, NULL);
+    if (!e->owner.is_unreadable) {
+        when(&e->txn, 'g', VALUE, 0, e->owner.text);
+    }
+    delete_member(&e->txn, 'g');
+}
+
+static void write_name(entry_t *e)
+{
+    get(&e->txn, THEN, "Q");
 }
 
 static void write_eviction(entry_t *e)
@@ -376,9 +504,11 @@ static void write_kept(entry_t *e)
 void simba__etcd_write(simba__etcd_entry *e, enum simba__etcd_action action)
 {
     static void (*const write[])(entry_t *) = {
-        [GRANT] = write_grant,  [REFRESH] = write_refresh, [JOIN] = write_join,
-        [LOOK] = write_look,    [EVICT] = write_eviction,  [KEEP] = write_kept,
-        [REMOVE] = write_remove};
+        [GRANT] = write_grant,    [REFRESH] = write_refresh,
+        [JOIN] = write_join,      [LOOK] = write_look,
+        [EVICT] = write_eviction, [KEEP] = write_kept,
+        [REMOVE] = write_remove,  [OUST] = write_oust,
+        [NAME] = write_name};
 
     begin(&e->txn);
     write[action](e);
@@ -396,15 +526,22 @@ void simba__etcd_write_renewal(simba__etcd_txn *txn,
     put(txn, THEN, 's', beat);
     get(txn, ELSE, "s");
     for (int i = 0; i < count; i++) {
+        const simba__etcd_entry *e = (const simba__etcd_entry *)entries[i];
+
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        when(txn, 'o', VALUE, 0, ((simba__etcd_entry *)entries[i])->mine.text);
-        get(txn, ELSE, "o");
+        if (entries[i]->slots != 0) {
+            memcpy(txn->member, e->txn.member, sizeof txn->member);
+            put(txn, THEN, 'm', e->mine.text);
+        }
+        when(txn, own_letter(entries[i]), VALUE, 0, e->mine.text);
+        get(txn, ELSE, entries[i]->slots != 0 ? "m" : "o");
     }
     txn->asked[1][0] = '\0';
 }
 
 void simba__etcd_write_break(simba__etcd_txn *txn,
+                             char letter,
                              simba__etcd_owner *owner,
                              const simba_request *request)
 {
@@ -412,17 +549,26 @@ void simba__etcd_write_break(simba__etcd_txn *txn,
 
     txn->token = owner->token;
     begin(txn);
-    when(txn, 'o', MOD, owner->mod, NULL);
-    if (request->now) {
-        put(txn, THEN, 'o', NULL);
-    } else {
+    when(txn, letter, MOD, owner->mod, NULL);
+    if (!request->now) {
         owner->is_broken = true;
-        put(txn, THEN, 'o', owner_write(owner));
+        put(txn, THEN, letter, owner_write(owner));
+    } else if (letter == 'g') {
+        delete_member(txn, 'g');
+    } else {
+        put(txn, THEN, 'o', NULL);
     }
     snprintf(line, sizeof line, "%lld %s: %.500s",
              (long long)(wall_us() / 1000), owner->id,
              request->reason == NULL ? "" : request->reason);
     put(txn, THEN, 'b', line);
+}
+
+void simba__etcd_write_asked(simba__etcd_txn *txn, simba__etcd_owner *owner)
+{
+    begin(txn);
+    when(txn, 'o', MOD, owner->mod, NULL);
+    put(txn, THEN, 'o', owner_write(owner));
 }
 
 void simba__etcd_write_look(simba__etcd_txn *txn, const char *letters)

@@ -49,18 +49,24 @@ static void expect_gone(struct who *who)
     }
 }
 
-/* How many transactions there were. */
-static int tell_story(enum fault fault, int at)
+/* How many transactions there were. With slots there is another owner all the
+ * time. */
+static int tell_story(enum fault fault, int at, uint32_t slots)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     struct who c = person(&second, "c"), d = person(&first, "d");
-    struct who e = person(&first, "e");
+    struct who e = person(&first, "e"), other = person(&second, "other");
     int count;
 
-    snprintf(mutex, sizeof mutex, "%s-%d", names[fault], at);
+    a.slots = b.slots = c.slots = d.slots = other.slots = slots;
+    snprintf(mutex, sizeof mutex, "%s-%d-%u", names[fault], at, slots);
     expect_fault(fault == NO_FAULT ? LOST : fault,
                  fault == NO_FAULT ? 1000 : at);
     ask_until_mine(&a, 2500, "the first");
+    if (slots > 0) {
+        ask_until_mine(&other, 2500, "the other");
+        assert_true(other.token > a.token);
+    }
     ask(&b);
     assert_true(got.is_queued);
     ask(&c);
@@ -72,10 +78,17 @@ static int tell_story(enum fault fault, int at)
     }
     try(&d);
     assert_false(got.mine);
-    release(&a);
+    run(&a,
+        (simba_request){.kind = SIMBA_RELEASE,
+                        .to = fault == LATE || fault == UNSENT ? "b" : NULL});
     ask_until_mine(&b, 2500, "the second");
     assert_true(b.token > a.token);
     release(&b);
+    if (slots > 0) {
+        renew(&other);
+        assert_true(got.mine);
+        release(&other);
+    }
     count = wire.count;
     let_late_arrive();
     expect_gone(&e);
@@ -90,11 +103,15 @@ static int tell_story(enum fault fault, int at)
 
 static void tell_stories(enum fault fault)
 {
-    int count = tell_story(NO_FAULT, (int)fault);
+    bool has_slots = fault == LOST || fault == LATE || fault == LATEST;
 
-    assert_in_range(count, 8, 40);
-    for (int at = 1; at <= count; at++) {
-        tell_story(fault, at);
+    for (uint32_t slots = 0; slots <= (has_slots ? 2 : 0); slots += 2) {
+        int count = tell_story(NO_FAULT, (int)fault, slots);
+
+        assert_in_range(count, 8, 40);
+        for (int at = 1; at <= count; at++) {
+            tell_story(fault, at, slots);
+        }
     }
 }
 
@@ -167,6 +184,44 @@ TEST_AROUND(test_etcd__a_broken_tenure_is_not_acquired_again,
     assert_true(got.mine);
     ask(&a);
     assert_false(got.mine);
+}
+
+/* Of several owners any; and who waits is woken by that. */
+TEST_AROUND(test_etcd__any_of_several_owners_is_broken,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&first, "c"), d = person(&second, "d");
+
+    a.slots = 3;
+    b.slots = c.slots = 2;
+    ask(&a);
+    ask(&b);
+    assert_true(got.mine && got.owned == 2 && got.slots == 2);
+    ask(&c);
+    assert_true(got.is_queued);
+    told.owner_count = 0;
+    run(&d, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(told.owner_count, 2);
+    assert_string_equal(told.owners[1].id, "b");
+    assert_int_equal(told.owners[0].slots, 3);
+    assert_true(got.owned == 2 && got.slots == 2);
+    run(&d,
+        (simba_request){.kind = SIMBA_BREAK, .token = b.token, .now = true});
+    assert_true(got.mine);
+    renew(&b);
+    assert_false(got.mine);
+    assert_true(handle_woken(&first, mutex, LEASE));
+    ask(&c);
+    assert_true(got.mine);
+    run(&d, (simba_request){.kind = SIMBA_BREAK, .token = a.token});
+    assert_true(got.mine);
+    renew(&a);
+    assert_false(got.mine);
+    renew(&c);
+    assert_true(got.mine);
+    release(&c);
 }
 
 /* A fault is told while the next one is being set. */
@@ -249,6 +304,41 @@ TEST_AROUND(test_etcd__silent_waiters_in_a_row_are_passed_over,
     } while (!got.mine);
     assert_in_range(simba_loop_now_ms() - since_ms, 3 * OFFER_MS, LEASE);
     release(&e);
+}
+
+/* Whoever is named is woken, also one that does not watch the owner; and those
+ * behind it do not take themselves for the first. */
+TEST_AROUND(test_etcd__successor_is_woken_wherever_it_stands,
+            open_handles,
+            close_handles)
+{
+    static const char *const ids[] = {"0", "1", "2", "3", "4",
+                                      "5", "6", "7", "8", "9"};
+    struct who a = person(&first, "a"), waits[10];
+    int64_t since_ms;
+
+    ask(&a);
+    for (int i = 0; i < 10; i++) {
+        waits[i] = person(i < 8 ? &first : &second, ids[i]);
+        ask(&waits[i]);
+        assert_true(got.is_queued);
+    }
+    (void)handle_woken(&second, mutex, 0);
+    since_ms = simba_loop_now_ms();
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "8"});
+    assert_string_equal(got.to, "8");
+    assert_true(handle_woken(&second, mutex, LEASE));
+    ask(&waits[8]);
+    assert_true(got.mine || simba_loop_now_ms() - since_ms > OFFER_MS);
+    assert_true(
+        handle_woken(&second, mutex, LEASE)); /* it went from before 9 */
+    ask(&waits[9]);
+    assert_true(got.is_queued && !got.is_head);
+    release(&waits[8]);
+    ask(&waits[9]);
+    assert_false(got.mine);
+    ask_until_mine(&waits[0], 2500, "the first");
+    release(&waits[0]);
 }
 
 /* S11: who came last before us has left, and another waits still. */
