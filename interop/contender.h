@@ -3,6 +3,7 @@
  *
  *   W ns    wants it            A ns    owns it
  *   S ns    still owns it       R ns    is about to release it
+ *   E ns    wants it no more
  *
  * Times are of CLOCK_MONOTONIC, as System.nanoTime() is on Linux. Each line is
  * one write, so that one who is killed has said all. */

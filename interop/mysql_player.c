@@ -153,6 +153,7 @@ int main(int argc, char **argv)
         release(&player);
         nap_ms(5);
     }
+    say('E');
     mysql_close(player.mysql);
     return 0;
 }

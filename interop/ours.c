@@ -44,5 +44,6 @@ int main(int argc, char **argv)
             nap_ms(100);
         }
     }
+    say('E');
     return 0;
 }

@@ -167,5 +167,6 @@ int main(int argc, char **argv)
         run(&player, RELEASE);
         nap_ms(5);
     }
+    say('E');
     return 0;
 }

@@ -4,7 +4,8 @@
  *
  * It comes every 15 s, and right after the end of the first lease that we know
  * of: its owner has renewed it meanwhile, or is dead. Where nobody can notify
- * us, a poll ten times a second takes the place of wake-ups. */
+ * us, a poll ten times a second takes the place of wake-ups; a hundred times at
+ * first, when one has come who may soon be gone again. */
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"
 
@@ -17,6 +18,10 @@
 #include <string.h>
 
 enum { HEARTBEAT_MS = 15000, POLL_MS = 100, DEADLINE_MS = 2000 };
+
+/* The first poll, and by which part of the time since then the next is later.
+ */
+enum { POLL_FIRST_MS = 10, POLL_SLOWER = 16 };
 
 /* A statement must go out in one piece: in two, a process that is stopped in
  * between would keep locks. The rest has to wait for the next one. */
@@ -35,6 +40,17 @@ static bool must_poll(const struct simba__sql *self)
 }
 
 /* --- when ---------------------------------------------------------------- */
+
+/* A JVM contender that owns the mutex again and again is away for but a few
+ * milliseconds in between, and keeps others of its kind off all that time. */
+static int64_t next_poll_ms(const struct simba__sql *self)
+{
+    int64_t now_ms = simba_loop_now_ms();
+    int64_t wait_ms = (now_ms - self->foreign_since_ms) / POLL_SLOWER;
+
+    wait_ms = wait_ms < POLL_FIRST_MS ? POLL_FIRST_MS : wait_ms;
+    return now_ms + (wait_ms > POLL_MS ? POLL_MS : wait_ms);
+}
 
 void simba__sql_heartbeat_plan(struct simba__sql *self)
 {
@@ -82,8 +98,11 @@ void simba__sql_heartbeat_asked(struct simba__sql *self,
 
     if (self->waiter_count == 1 && !waiter->has_asked) { /* the first */
         self->heartbeat_due_ms = now_ms + HEARTBEAT_MS;
-        self->poll_due_ms = now_ms + POLL_MS;
+        self->poll_due_ms = INT64_MAX;
         self->life_ms = 0;
+    }
+    if (self->poll_due_ms > next_poll_ms(self)) {
+        self->poll_due_ms = next_poll_ms(self);
     }
     hurry(self, waiter, at);
     simba__sql_heartbeat_plan(self);
@@ -174,7 +193,7 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status)
             w->is_kept = false;
         }
     }
-    self->poll_due_ms = simba_loop_now_ms() + POLL_MS;
+    self->poll_due_ms = next_poll_ms(self);
     simba__sql_heartbeat_plan(self);
 }
 

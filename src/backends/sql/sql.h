@@ -417,6 +417,7 @@ struct simba__sql {
     bool has_foreign; /* of what we wait for, something must be polled */
     uint32_t heartbeat_number;
     int64_t heartbeat_sent_ms, heartbeat_due_ms, poll_due_ms;
+    int64_t foreign_since_ms; /* when that was last news */
     struct simba__backoff heartbeat_backoff;
     int64_t life_ms; /* the longest of their waiter leases */
 

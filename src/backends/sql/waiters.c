@@ -186,6 +186,7 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
     struct simba__sql_waiter *waiter =
         at == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
+    bool was_foreign = at != NULL && at->is_foreign;
 
     if (waiter == NULL) {
         if (at != NULL) {
@@ -211,6 +212,10 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
                                   SIMBA__SQL_ACCOUNT) != 0;
     }
     self->has_foreign |= at->is_foreign;
+    if (at->is_foreign &&
+        (!was_foreign || strcmp(at->owner.id, asked->reply.owner.id) != 0)) {
+        self->foreign_since_ms = now_ms;
+    }
     at->owner = asked->reply.owner;
     simba__sql_waiter_look(request, at);
     simba__sql_held_until(at, asked->reply.wait_ms);

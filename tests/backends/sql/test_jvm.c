@@ -210,6 +210,36 @@ SQL_TEST(test_sql_jvm__first_tenures_of_ours_are_not_theirs)
     server_sql("DROP TABLE simba_mutex");
 }
 
+static int64_t count_selects(void)
+{
+    return server_sql("SELECT variable_value FROM information_schema."
+                      "global_status WHERE variable_name = 'Com_select'");
+}
+
+/* It may be gone again for a moment only, and while it comes back each time
+ * others of its kind find it owned. */
+SQL_TEST(test_sql_jvm__one_that_has_come_is_looked_at_often)
+{
+    struct who a, b;
+    int64_t before, since_ms;
+
+    begin(&a, &b);
+    leave(&b);
+    release(&a);
+    server_sql("UPDATE simba_tenure SET called_until = 1");
+    assert_true(jvm_acquire(10 * LEASE));
+    a = person(&first, "a");
+    ask(&a);
+    expect_queued(true);
+    before = count_selects();
+    since_ms = server_ms();
+    while (server_ms() < since_ms + 1000) {
+        nap_ms(100); /* and look ourselves, about ten times */
+    }
+    assert_true(count_selects() - before > 35);
+    leave(&a);
+}
+
 /* Also while none was seen. */
 SQL_TEST(test_sql_jvm__expected_by_the_url)
 {
