@@ -178,13 +178,13 @@ end
 
 -- The free mutex is offered to the first waiter, which has 300 ms to come; the
 -- next one is notified as well. Without a live one of ours everybody is
--- notified, those too who may just be reconnecting. Who releases it may leave it
--- to JVM contenders; who finds it free does not, for they may have had it.
-local function offer_next(now_ms, by, is_release)
+-- notified, those too who may just be reconnecting. It may be left to JVM
+-- contenders, unless it was theirs.
+local function offer_next(now_ms, by, was_jvms)
     local live, silent, jvm = find_live(now_ms, 2)
     local message = 'released@@' .. by
     local to = jvm or live[1]
-    if is_release and not jvm and live[1] and is_left_to_jvm(now_ms) then
+    if not jvm and live[1] and not was_jvms and is_left_to_jvm(now_ms) then
         redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
         redis.call('PUBLISH', LEASE, message)
     elseif to then
@@ -334,7 +334,7 @@ local owner, tenure, offered = found[1], found[2], found[3]
 local now_us = clock_us()
 local now_ms = math.floor(now_us / 1000)
 local is_awaited = redis.call('EXISTS', WAITERS) == 1
-local is_queued, has_missed = false, false
+local is_queued, has_missed, is_taken_out = false, false, false
 
 local function join()
     local position_us = is_queued and redis.call('ZSCORE', QUEUE, id)
@@ -425,7 +425,7 @@ if is_awaited then
     end
     -- A JVM owner has released: it takes the first from the queue, or all. So
     -- whichever of them the mutex was left to has had it.
-    local is_taken_out = is_queued and offered ~= id and ARGV[7] ~= '0' and
+    is_taken_out = is_queued and offered ~= id and ARGV[7] ~= '0' and
         not redis.call('ZSCORE', QUEUE, id)
     has_missed = requeue_missing(now_us, offered,
         is_taken_out or owner and not is_tenure_of(tenure, owner))
@@ -478,7 +478,7 @@ end
 if is_awaited and not offered then
     local live, _, jvm = find_live(now_ms, 1, is_queued and id or nil)
     if jvm or live[1] and live[1] ~= id then
-        offer_next(now_ms, id)
+        offer_next(now_ms, id, is_taken_out)
         return refuse(redis.call('PTTL', NEXT))
     end
 end
@@ -552,7 +552,7 @@ local now_us = clock_us()
 local now_ms = math.floor(now_us / 1000)
 if not offered and (is_mine or was_offered and not owner) then
     requeue_missing(now_us, offered)
-    offer_next(now_ms, id, is_mine)
+    offer_next(now_ms, id)
 elseif offered and not owner and not redis.call('ZSCORE', WAITERS, offered) then
     -- It is a JVM contender's for a while; who comes then must know of it.
     local live = find_live(now_ms, 2)
