@@ -288,7 +288,7 @@ local function offer(named)
         has_room(slots_of(named)) then
         first, second = named, live[1]
     elseif others.count == 0 then
-        offer_next(now_ms, by, mine and verb == 'release')
+        offer_next(now_ms, by, not (mine and verb == 'release'))
         offered = redis.call('GET', NEXT)
         to = offered and offered ~= JVM and offered or ''
         return
