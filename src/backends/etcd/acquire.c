@@ -539,8 +539,8 @@ static enum simba__etcd_action decide(const entry_t *e)
         (e->crowd_mod != 0 && !e->has_members)) {
         return LOOK;
     }
-    if (is_queued && e->owner.token == 0 && simba__etcd_is_mine(e, &e->owner)) {
-        return GRANT; /* it is offered to us */
+    if (is_queued && simba__etcd_is_offered(e)) {
+        return GRANT;
     }
     if (is_next && (e->has_room || silent_in_ms(e) <= 0)) {
         return e->crowd_mod != 0 && !e->has_room     ? OUST

@@ -363,6 +363,8 @@ bool simba__etcd_is_asked(simba__etcd_entry *entry, const simba__etcd_kv *kv);
 bool simba__etcd_find_heir(simba__etcd_txn *txn,
                            const char *to,
                            simba__etcd_heir *heir);
+/** Has the owner named us? */
+bool simba__etcd_is_offered(const simba__etcd_entry *entry);
 /** Is it an owner that names its successor? Those who wait were read: note that
  * one, if it is among them. */
 bool simba__etcd_names_heir(const simba__etcd_entry *entry);

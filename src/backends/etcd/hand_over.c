@@ -51,6 +51,12 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
     return false;
 }
 
+bool simba__etcd_is_offered(const simba__etcd_entry *e)
+{
+    return simba__etcd_is_mine(e, &e->owner) && e->owner.is_broken &&
+           e->owner.token == 0;
+}
+
 /* Of several owners none names one. */
 bool simba__etcd_names_heir(const simba__etcd_entry *e)
 {

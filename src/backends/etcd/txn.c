@@ -97,10 +97,10 @@ simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
                &owner.attempt.high, &owner.attempt.low, &owner.token,
                &owner.session, &owner.lease_ms, &owner.acquired_at_ms,
                &is_broken, &at) != 7 ||
-        owner.text[at] != ' ') {
-        at = (int)strlen(owner.text) - 1;
+        owner.text[at++] != ' ') {
+        at = (int)strlen(owner.text);
     }
-    memcpy(id, owner.text + at + 1, sizeof id - (size_t)(at + 1));
+    memcpy(id, owner.text + at, sizeof id - (size_t)at);
     asked = strchr(id, '\n');
     if (asked != NULL) {
         *asked++ = '\0';
@@ -217,7 +217,7 @@ static void when_none(simba__etcd_txn *txn, const char *from, const char *end)
 /* One of several owners goes, and with the last of them o. */
 static void delete_member(simba__etcd_txn *txn, char letter)
 {
-    char first[SIMBA__ETCD_KEY_SIZE], end[SIMBA__ETCD_KEY_SIZE];
+    char first[SIMBA__ETCD_KEY_SIZE + 1], end[SIMBA__ETCD_KEY_SIZE];
     size_t began, nested;
 
     put(txn, THEN, letter, NULL);
@@ -228,8 +228,8 @@ static void delete_member(simba__etcd_txn *txn, char letter)
     end[strlen(end) - 1]++; /* what follows on the slash */
     (void)simba__etcd_key(txn, letter);
     when_none(txn, first, txn->key);
-    strcat(txn->key, "\1"); /* behind it */
-    when_none(txn, txn->key, end);
+    snprintf(first, sizeof first, "%s\1", txn->key); /* behind it */
+    when_none(txn, first, end);
     put(txn, THEN, 'o', NULL);
     put(txn, ELSE, 'o', CROWD_VALUE);
     simba__pb_end(txn->text, nested);
