@@ -86,6 +86,48 @@ owners_with_slots_may_overlap_but_not_in_one() {
     } | finds overlap
 }
 
+# The least of all limits counts, whoever came first.
+owners_with_other_limits_are_counted_by_the_least() {
+    {
+        event acquired 100 a 5 '"slots":5,"slot":0'
+        event acquired 200 b 6 '"slots":5,"slot":1'
+        event acquired 300 c 7 '"slots":5,"slot":2'
+        event released 400 a 5 '"slots":5,"slot":0'
+        event acquired 500 d 8 '"slots":3,"slot":0'
+        event released 600 b 6 '"slots":5,"slot":1'
+        event released 600 c 7 '"slots":5,"slot":2'
+        event released 600 d 8 '"slots":3,"slot":0'
+    } | finds || return 1
+    {
+        event acquired 100 a 5 '"slots":5,"slot":0'
+        event acquired 200 b 6 '"slots":2,"slot":1'
+        event acquired 300 c 7 '"slots":5,"slot":2'
+        event released 400 a 5 '"slots":5,"slot":0'
+        event released 400 b 6 '"slots":2,"slot":1'
+        event released 400 c 7 '"slots":5,"slot":2'
+    } | finds overlap || return 1
+    # One of them was gone when the third began, which was seen late.
+    {
+        event acquired 100 a 5 '"slots":5,"slot":0'
+        event acquired 200 b 6 '"slots":2,"slot":1'
+        event acquired 300 c 7 '"slots":5,"slot":2'
+        event released 400 b 6 '"slots":2,"slot":1'
+        event lost 400 a 5 '"until_ms":290'
+        event released 400 c 7 '"slots":5,"slot":2'
+    } | finds
+}
+
+who_shares_must_not_pass_who_waits() {
+    {
+        asked 100 1 1 acquire "$(mine 5),\"slots\":9,\"slot\":0"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 1000 3 1 acquire "$(mine 6),\"slots\":9,\"slot\":1"
+        asked 1100 2 2 acquire "$(queued 11)"
+        asked 1200 3 2 release
+        asked 1200 1 2 release
+    } | finds unfair
+}
+
 a_killed_owner_overlaps_nothing() {
     {
         event acquired 100 a 5

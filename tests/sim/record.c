@@ -26,8 +26,7 @@ void record_begin(struct world *w)
      * may have had the mutex, or looked dead, and no trace tells. */
     w->is_queue_hidden = w->weather.copy > 0 || w->weather.reset > 0 ||
                          w->weather.store_restart > 0 ||
-                         w->weather.hand_over > 0 || w->weather.admin_ask > 0 ||
-                         w->sharing != EXCLUSIVE;
+                         w->weather.hand_over > 0 || w->weather.admin_ask > 0;
     w->history = simba__history_open(on_found, w);
     if (w->history == NULL) {
         abort();

@@ -185,8 +185,8 @@ void simba__queue_granted(const struct simba__step *step,
     int64_t decided_us;
 
     track->successor[0] = '\0';
-    if (is_named || step->deed->slots > 1) {
-        return; /* who has a slot may come while another is offered one */
+    if (is_named) {
+        return;
     }
     if (mine == NULL || asked->sent_us <= mine->asked_us) {
         return; /* the log begins in the middle, or this is old news */

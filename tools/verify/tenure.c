@@ -9,19 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many owners at once are told apart; of those that crashed no end comes. */
+enum { LASTING_MOST = 1000 };
+
 bool simba__tenure_reserve(struct simba__track *track)
 {
-    if (track->tenure_count < track->tenure_room ||
-        track->tenure_room == SIMBA__TENURES_MOST) {
-        return true;
-    }
     if (!simba__array_reserve(&track->tenures, &track->tenure_room,
                               track->tenure_count + 1,
                               sizeof *track->tenures)) {
         errno = ENOMEM;
         return false;
     }
-    track->tenure_next = track->tenure_count;
     return true;
 }
 
@@ -56,39 +54,37 @@ static struct simba__tenure *find_token(struct simba__track *track,
     return NULL;
 }
 
-/* The end of it is still to come, and will tell whom it overlapped. */
-static bool is_awaited(const struct simba__tenure *t)
+/* A new one; when there are enough, in the place of the one that has not been
+ * relied on for longest. */
+static struct simba__tenure *choose_entry(const struct simba__step *step)
 {
-    return t->is_whole && t->until_us == SIMBA__UNENDED;
-}
+    struct simba__track *track = step->track;
+    struct simba__tenure *oldest = NULL;
+    size_t lasting = 0;
 
-/* When all are taken, the oldest goes, but one that is awaited last. */
-static void choose_entry(struct simba__track *track)
-{
-    size_t tries = track->tenure_count;
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
 
-    assert(track->tenure_count <= track->tenure_room);
-    while (track->tenure_count == track->tenure_room && tries-- > 0 &&
-           is_awaited(&track->tenures[track->tenure_next])) {
-        track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
+        lasting += t->slots > 1 && t->until_us > step->deed->at_us &&
+                   lasting < LASTING_MOST;
+        if (oldest == NULL || t->until_us < oldest->until_us) {
+            oldest = t;
+        }
     }
+    if (track->tenure_count <
+        SIMBA__TENURES_MOST + lasting * SIMBA__TENURES_EACH) {
+        assert(track->tenure_count < track->tenure_room);
+        return &track->tenures[track->tenure_count++];
+    }
+    simba__across_note(step->history, track, oldest);
+    return oldest;
 }
 
 static struct simba__tenure *begin_tenure(const struct simba__step *step)
 {
-    struct simba__track *track = step->track;
     const struct simba__deed *deed = step->deed;
-    struct simba__tenure *t;
+    struct simba__tenure *t = choose_entry(step);
 
-    assert(track->tenure_next < track->tenure_room);
-    choose_entry(track);
-    t = &track->tenures[track->tenure_next];
-    if (track->tenure_count < track->tenure_room) {
-        track->tenure_count++;
-    } else {
-        simba__across_note(step->history, track, t);
-    }
-    track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
     *t = (struct simba__tenure){.attempt = deed->attempt,
                                 .token = deed->token,
                                 .handle = deed->handle,
@@ -171,6 +167,54 @@ static void check_overlap(const struct simba__step *step,
     }
 }
 
+/* Until when it was surely relied on: beyond its last sign of life its owner
+ * may be dead. */
+static int64_t sure_until(const struct simba__tenure *t)
+{
+    return t->until_us == SIMBA__UNENDED ? t->from_us
+           : t->alive_us < t->until_us   ? t->alive_us
+                                         : t->until_us;
+}
+
+/* S1: how many owned it at this instant, as far as is known, and the least
+ * number that one of them suffers? */
+static bool is_crowded(const struct simba__track *track,
+                       const struct simba__tenure *mine)
+{
+    uint64_t count = 1, least = mine->slots;
+
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        const struct simba__tenure *t = &track->tenures[i];
+
+        if (t->slots > 1 && t->token != 0 && !is_same_tenure(t, mine) &&
+            t->from_us <= mine->from_us && mine->from_us < sure_until(t)) {
+            count++;
+            least = t->slots < least ? t->slots : least;
+        }
+    }
+    return count > least;
+}
+
+/* It is known now when this one ended: were there too many since it began? Two
+ * that do not go together are told otherwise. */
+static void check_crowd(const struct simba__step *step,
+                        const struct simba__tenure *ended)
+{
+    struct simba__track *track = step->track;
+
+    for (size_t i = 0; i < track->tenure_count && ended->slots > 1; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+
+        if (t->slots > 1 && t->token != 0 && !t->is_told &&
+            t->until_us > t->from_us && /* its yes did not come too late */
+            t->from_us >= ended->from_us && t->from_us < sure_until(ended) &&
+            t->from_us >= track->forced_until_us && is_crowded(track, t)) {
+            t->is_told = true;
+            simba__history_tell(step, SIMBA__OVERLAP, t);
+        }
+    }
+}
+
 /* The answer counts from when it was asked for. One that comes when that time
  * is up is given back, and no renewal brings back what has lapsed. */
 static void rely_on(const struct simba__step *step,
@@ -218,6 +262,10 @@ static void check_going_on(const struct simba__step *step,
     if (is_forced || (t->released_us != SIMBA__UNENDED &&
                       asked->sent_us <= t->released_us)) {
         return; /* what crosses the release means nothing any more */
+    }
+    if (!is_same && t->ended_us != SIMBA__UNENDED &&
+        asked->sent_us <= t->ended_us) {
+        return; /* a doubled request has got it again, for nobody */
     }
     if (asked->sent_us > t->ended_us) {
         simba__history_tell(step, SIMBA__AFTER_END, t);
@@ -327,6 +375,7 @@ bool simba__tenure_refused(const struct simba__step *step,
         end_at(t, step->deed->at_us);
         if (t->ended_us == SIMBA__UNENDED) {
             t->ended_us = step->deed->at_us;
+            check_crowd(step, t);
         }
     }
     return true;
@@ -356,6 +405,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
     }
     if (t->ended_us == SIMBA__UNENDED) {
         t->ended_us = step->deed->at_us;
+        check_crowd(step, t);
     }
 }
 
@@ -418,5 +468,7 @@ void simba__tenure_whole_ended(const struct simba__step *step)
         other.token = t->overtaker_token;
         memcpy(other.id, t->overtaker_id, sizeof other.id);
         simba__history_tell(step, SIMBA__OVERLAP, &other);
+    } else {
+        check_crowd(step, t);
     }
 }

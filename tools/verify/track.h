@@ -6,8 +6,9 @@
 #include "verify/across.h"
 #include "verify/history.h"
 
-/* How many tenures of a mutex are remembered: far more than can overlap. */
-enum { SIMBA__TENURES_MOST = 16 };
+/* How many tenures of a mutex are remembered beside those that are relied on,
+ * and for each of these: far more than late answers are of. */
+enum { SIMBA__TENURES_MOST = 16, SIMBA__TENURES_EACH = 8 };
 
 /* And how many runs. */
 enum { SIMBA__RUNS_MOST = 8 };
@@ -96,8 +97,8 @@ struct simba__track {
     /* How far the store's clock is ahead of this one, in ms, as far as it is
      * known, and since when; clock_us 0: not at all. */
     int64_t clock_low_ms, clock_high_ms, clock_us;
-    struct simba__tenure *tenures; /* when full, the oldest goes */
-    size_t tenure_count, tenure_room, tenure_next;
+    struct simba__tenure *tenures; /* in no order */
+    size_t tenure_count, tenure_room;
     uint64_t newest_token;
     char successor[SIMBA_ID_MAX + 1]; /* whom the last release named */
     int64_t forced_until_us; /* freed by force: exclusion does not hold */
