@@ -53,6 +53,10 @@ static void on_note(struct simba__guardian *g, const struct simba__note *note)
         g->is_anchored = g->is_anchored || number == g->cmd;
         return;
     }
+    if (number == SIGUSR1 && g->job->kind == SIMBA__JOB_LEAD) {
+        simba__holder_hand_over(&g->holder);
+        return;
+    }
     if (number == SIGCONT) {
         g->resumes = note->seen;
     }

@@ -156,10 +156,11 @@ struct simba__holder {
     pthread_mutex_t lock;
     pthread_cond_t told;
     enum simba__holder_order order;
-    bool is_all_gone;   /* set when nothing that used the mutex is left: a loss
-                           may then be acknowledged */
-    bool is_closed;     /* the store is */
-    bool is_called_off; /* while there is no locker yet to cancel */
+    bool is_all_gone; /* set when nothing that used the mutex is left: a loss
+                         may then be acknowledged */
+    bool is_handing_over; /* to be, and not yet begun */
+    bool is_closed;       /* the store is */
+    bool is_called_off;   /* while there is no locker yet to cancel */
 };
 
 /** Start the thread, which opens the store and acquires; false with errno. */
@@ -171,6 +172,9 @@ void simba__holder_cancel(struct simba__holder *holder);
 /** Acquire again after a pause, yield, or release what is held and close. */
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order);
+
+/** Hand the mutex over, if it is held and somebody waits for it. */
+void simba__holder_hand_over(struct simba__holder *holder);
 
 /** Put U and H into the shared page; after a loss they stay as they were. Not
  * to be called once the release was ordered. */

@@ -191,14 +191,37 @@ static void tell_waiting(void *user)
     simba__link_send(holder->link, &note, -1);
 }
 
+/* The store is asked first: if nobody waits, CMD need not end. */
+static void hand_over(struct simba__holder *holder)
+{
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    simba_error error = {0};
+
+    wish.mutex = holder->job->mutex;
+    wish.token = holder->job->share->token;
+    if (simba_admin_hand_over(holder->store, &wish, NULL, &error) != SIMBA_OK ||
+        simba_locker_hand_over(atomic_load(&holder->locker), NULL, &error) !=
+            SIMBA_OK) {
+        on_log(holder, SIMBA_LOG_WARN, "hand-over", error.message);
+    }
+}
+
 static enum simba__holder_order next_order(struct simba__holder *holder)
 {
     enum simba__holder_order order;
 
     (void)pthread_mutex_lock(&holder->lock);
     while (holder->order == SIMBA__HOLDER_WAIT) {
-        (void)pthread_cond_wait(&holder->told, &holder->lock);
+        if (holder->is_handing_over) {
+            holder->is_handing_over = false;
+            (void)pthread_mutex_unlock(&holder->lock);
+            hand_over(holder);
+            (void)pthread_mutex_lock(&holder->lock);
+        } else {
+            (void)pthread_cond_wait(&holder->told, &holder->lock);
+        }
     }
+    holder->is_handing_over = false;
     order = holder->order;
     holder->order = SIMBA__HOLDER_WAIT;
     (void)pthread_mutex_unlock(&holder->lock);
@@ -452,6 +475,13 @@ void simba__holder_order(struct simba__holder *holder,
     holder->order = order;
     (void)pthread_cond_broadcast(&holder->told);
     (void)pthread_mutex_unlock(&holder->lock);
+}
+
+void simba__holder_hand_over(struct simba__holder *holder)
+{
+    if (atomic_load(&holder->state) == SIMBA__HOLDER_HELD) {
+        simba__flag_set(&holder->is_handing_over, &holder->lock, &holder->told);
+    }
 }
 
 void simba__holder_publish(struct simba__holder *holder)

@@ -114,6 +114,25 @@ SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
  * do not number them (SIMBA_NUMBERS_SLOTS). Any thread; wait-free. */
 SIMBA_API uint32_t simba_locker_slot(const simba_locker *locker);
 
+/**
+ * Let another have the mutex, now: on_lost is called, min_hold is kept, and the
+ * mutex is offered to the successor. Returns at once. It is released as after
+ * any loss; simba_locker_acquire() waits for it again.
+ *
+ * @param locker      not NULL
+ * @param to          id of the successor, which passes all others if it waits
+ *                    and lives; NULL: whoever is first
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_ELOST when we are not the owner; SIMBA_EINVAL for an
+ *         id that cannot be, or when this store has no hand-over;
+ *         SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_locker_hand_over(simba_locker *locker,
+                                                    const char *to,
+                                                    simba_error *error);
+
 /** Say that the work is getting on (options.times.progress_ms). Any thread. */
 SIMBA_API void simba_locker_progress(simba_locker *locker);
 

@@ -558,3 +558,33 @@ enum simba_service_status simba__lifecycle_status(
                    : SIMBA_STARTING;
     }
 }
+
+int simba__contender_hand_over(struct simba__contender *contender,
+                               const char *to,
+                               simba_error *error)
+{
+    struct simba__contention *c = &contender->contention;
+    simba_store *store = contender->store;
+    char id[SIMBA_ID_MAX + 1];
+    int rc = simba__store_check(store, error);
+
+    if (rc == SIMBA_OK &&
+        !(store->backend->ops->capabilities & SIMBA_CAN_HAND_OVER)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "hand-over is not offered by this store");
+    }
+    if (rc == SIMBA_OK && to != NULL) {
+        rc = simba__config_id(to, id, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    simba_loop_enter(store->loop);
+    if (!simba__contention_hand_over(c, to)) {
+        rc = simba_error_set(error, SIMBA_ELOST, 0,
+                             "%s: not owned, so there is nothing to hand over",
+                             c->mutex);
+    }
+    simba_loop_leave(store->loop);
+    return rc;
+}

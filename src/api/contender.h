@@ -160,4 +160,9 @@ void simba__lifecycle_rest(struct simba__lifecycle *lifecycle);
 enum simba_service_status simba__lifecycle_status(
     const struct simba__lifecycle *lifecycle);
 
+/** Give up what it owns to a successor; NULL: to whoever is first. */
+int simba__contender_hand_over(struct simba__contender *contender,
+                               const char *to,
+                               simba_error *error);
+
 #endif

@@ -526,6 +526,11 @@ uint32_t simba_locker_slot(const simba_locker *l)
     return atomic_load(&l->base.contention.slot);
 }
 
+int simba_locker_hand_over(simba_locker *l, const char *to, simba_error *error)
+{
+    return simba__contender_hand_over(&l->base, to, error);
+}
+
 int64_t simba_locker_session_ms(const simba_locker *l)
 {
     return simba__is_forked(l->base.store->mark)

@@ -329,30 +329,7 @@ int simba_service_hand_over(simba_service *s,
                             const char *to,
                             simba_error *error)
 {
-    struct simba__contention *c = &s->base.contention;
-    simba_store *store = s->base.store;
-    char id[SIMBA_ID_MAX + 1];
-    int rc = simba__store_check(store, error);
-
-    if (rc == SIMBA_OK &&
-        !(store->backend->ops->capabilities & SIMBA_CAN_HAND_OVER)) {
-        rc = simba_error_set(error, SIMBA_EINVAL, 0,
-                             "hand-over is not offered by this store");
-    }
-    if (rc == SIMBA_OK && to != NULL) {
-        rc = simba__config_id(to, id, error);
-    }
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    simba_loop_enter(store->loop);
-    if (!simba__contention_hand_over(c, to)) {
-        rc = simba_error_set(error, SIMBA_ELOST, 0,
-                             "%s: not owned, so there is nothing to hand over",
-                             c->mutex);
-    }
-    simba_loop_leave(store->loop);
-    return rc;
+    return simba__contender_hand_over(&s->base, to, error);
 }
 
 enum simba_service_status simba_service_status(const simba_service *s)

@@ -115,4 +115,23 @@ leader_hands_over_to_the_one_that_is_named() {
     wait
 }
 
+# 'lead' takes USR1 as an order to hand over, and does not pass it on; without
+# anybody who waits it goes on.
+leader_hands_over_on_usr1() {
+    local id pid line='trap "" USR1; echo "$EPOCHREALTIME" >"$0"; exec sleep 60'
+
+    "$simba" lead u --ttl 30s --id a -- bash -c "$line" "$scratch/a.u" \
+        2>"$scratch/err" &
+    pid=$!
+    within 20 test -s "$scratch/a.u" && kill -USR1 "$pid" &&
+        within 20 has "$scratch/err" "nobody waits" >/dev/null || return 1
+    "$simba" -q lead u --ttl 30s --id b -- bash -c "$line" "$scratch/b.u" &
+    within 20 waits b u && kill -USR1 "$pid" &&
+        within 20 test -s "$scratch/b.u" && within 20 waits a u &&
+        is_owner b u
+    same led 0 $?
+    kill $(jobs -p)
+    wait
+}
+
 run_tests
