@@ -261,12 +261,12 @@ local function requeue_missing(now_us, offered, is_jvms)
     local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
     if missing then
         local lapses = redis.call('ZSCORE', WAITERS, missing)
-        redis.call('HDEL', ATTEMPTS, OFFERED)
         if not lapses then
             note_jvm_offer(is_jvms)
         elseif tonumber(lapses) * 1000 >= now_us then
             put_in_queue(missing, last_position_us(now_us))
         end
+        redis.call('HDEL', ATTEMPTS, OFFERED) -- last: an empty hash has no end
     end
     return missing
 end
