@@ -200,6 +200,9 @@ static int after_connect(struct simba__my_session *session)
     }
     my->sql.account = simba__fnv32(user, strlen(user));
     my->sql.account += my->sql.account == 0; /* which means none */
+    if (my->sql.notify == SIMBA__SQL_NOTIFY_NONE && !my->sql.was_notified) {
+        simba__sql_name_process(&my->sql); /* it tells the account */
+    }
     my->is_mysql =
         strstr(mysql_get_server_info(&session->mysql), "MariaDB") == NULL;
     return start_query(session, SIMBA__MY_SETUP, SIMBA__MY_SESSION_SETUP);

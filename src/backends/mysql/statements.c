@@ -32,8 +32,6 @@ static void write_text(const struct simba__my_session *session,
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
-    static const struct simba__sql_edit slots[] = {SIMBA__SQL_WITH_SLOTS,
-                                                   {NULL, NULL}};
     static const struct simba__sql_edit without[] = {
         SIMBA__SQL_WITHOUT_SLOTS, {", l.slots", ""}, {NULL, NULL}};
     static const struct simba__sql_edit another[] = {
@@ -55,7 +53,10 @@ static void write_text(const struct simba__my_session *session,
         {NULL, NULL}};
     const struct simba__sql *self = session->base.self;
     const struct simba__sql_change *change = &session->base.request->change;
+    const struct simba__sql_record *record = &session->base.request->record;
     bool is_apply = simba__sql_is_apply(statement);
+    bool is_slots = statement == SIMBA__SQL_APPLY_SLOTS;
+    bool is_broken = record->is_crowd && record->row.is_broken;
     /* A session that serves us keeps the notify session from getting the
      * lock it waits for. */
     bool is_locked = statement == SIMBA__SQL_HEARTBEAT &&
@@ -67,7 +68,10 @@ static void write_text(const struct simba__my_session *session,
         is_apply && change->come_count > 0 ? SIMBA__MY_APPLY_COME : "",
         is_apply && change->come_count > 1 ? SIMBA__MY_APPLY_COME_TOO : "",
         is_apply && change->tomb_until_ms > 0 ? SIMBA__MY_APPLY_UNDONE : "",
-        statement == SIMBA__SQL_APPLY_SLOTS ? SIMBA__MY_APPLY_SLOTS : "",
+        is_slots && change->is_slot_gone ? SIMBA__MY_APPLY_SLOT_GONE : "",
+        is_slots && is_broken ? SIMBA__MY_APPLY_SLOTS_BROKEN : "",
+        is_slots && change->slot != NULL ? SIMBA__MY_APPLY_SLOT : "",
+        is_slots && change->is_slot_offered ? SIMBA__MY_APPLY_SLOT_OFFERED : "",
         is_apply ? SIMBA__MY_APPLY_END : ""};
     char *end = room;
 
@@ -78,9 +82,7 @@ static void write_text(const struct simba__my_session *session,
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, TEXT_MOST, whole);
     }
-    if (statement == SIMBA__SQL_LIST_SLOTS) {
-        simba__sql_edit(room, TEXT_MOST, slots);
-    }
+    simba__sql_edit_slots(room, statement);
     if (self->has_no_slots) {
         simba__sql_edit(room, TEXT_MOST, without);
     }

@@ -179,7 +179,7 @@ ORDER BY s.token
 -- name: apply
 -- Write what was decided, if the mutex is still as it was when it was loaded.
 -- The parameters are those of PostgreSQL's `apply`, and $42 the account whose
--- tenure it is, or -1: ours. The statements that follow, as far as they are
+-- tenure it is, or -1: ours. What is in a comment is for `apply_slots`. The statements that follow, as far as they are
 -- needed, see by @simba whether it was.
 START TRANSACTION;
 UPDATE simba_mutex m, simba_tenure t
@@ -193,6 +193,7 @@ SET m.acquired_at = $5, m.ttl_at = $6, m.transition_at = $7, m.owner_id = $8,
     t.called_process = $16, t.called_bell = $17, t.called_place = $18,
     t.called_lapses = $19, t.called_until = $20,
     t.tombs_until = greatest(t.tombs_until, $22)
+    /*slots , t.asked = $58 slots*/
 WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
     AND m.version = $2 AND m.transition_at = $3 AND m.owner_id = $4;
 SET @simba = row_count();
@@ -204,17 +205,21 @@ WHERE mutex = $1 AND find_in_set(attempt, $23) AND @simba > 0;
 
 -- name: apply_come
 -- Into the queue, or to another position in it.
-INSERT INTO simba_line (mutex, attempt, id, process, bell, place, lapses_at)
-SELECT $1, $24, $25, $26, $27, $28, $29 FROM dual WHERE @simba > 0
-ON DUPLICATE KEY UPDATE
-    process = $26, bell = $27, place = $28, lapses_at = $29;
+INSERT INTO simba_line
+    (mutex, attempt, id, process, bell, place, lapses_at /*slots , slots slots*/)
+SELECT $1, $24, $25, $26, $27, $28, $29 /*slots , $56 slots*/
+FROM dual WHERE @simba > 0
+ON DUPLICATE KEY UPDATE process = $26, bell = $27, place = $28, lapses_at = $29
+    /*slots , slots = $56 slots*/;
 
 -- name: apply_come_too
 -- A second one into the queue.
-INSERT INTO simba_line (mutex, attempt, id, process, bell, place, lapses_at)
-SELECT $1, $30, $31, $32, $33, $34, $35 FROM dual WHERE @simba > 0
-ON DUPLICATE KEY UPDATE
-    process = $32, bell = $33, place = $34, lapses_at = $35;
+INSERT INTO simba_line
+    (mutex, attempt, id, process, bell, place, lapses_at /*slots , slots slots*/)
+SELECT $1, $30, $31, $32, $33, $34, $35 /*slots , $57 slots*/
+FROM dual WHERE @simba > 0
+ON DUPLICATE KEY UPDATE process = $32, bell = $33, place = $34, lapses_at = $35
+    /*slots , slots = $57 slots*/;
 
 -- name: apply_undone
 -- A tombstone; those that have had their time go.
@@ -224,27 +229,33 @@ INSERT INTO simba_tombstone (mutex, attempt, until_at)
 SELECT $1, $21, $22 FROM dual WHERE @simba > 0
 ON DUPLICATE KEY UPDATE until_at = $22;
 
--- name: apply_slots
--- What simba_slot shall say of it.
-UPDATE simba_tenure SET asked = $58 WHERE mutex = $1 AND @simba > 0;
-UPDATE simba_line SET slots = if(attempt = $24, $56, $57)
-WHERE mutex = $1 AND attempt IN ($24, $30) AND @simba > 0;
+-- name: apply_slot_gone
+-- Out of simba_slot.
 DELETE FROM simba_slot
 WHERE mutex = $1 AND NOT find_in_set(attempt, $43) AND @simba > 0;
-UPDATE simba_slot SET broken = 1 WHERE mutex = $1 AND $59 = 1 AND @simba > 0;
+
+-- name: apply_slots_broken
+-- All that were there are.
+UPDATE simba_slot SET broken = 1 WHERE mutex = $1 AND @simba > 0;
+
+-- name: apply_slot
+-- A tenure in simba_slot, or as it is now.
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
      transition_at, process, asked)
 SELECT $1, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54 FROM dual
-WHERE $44 <> '' AND @simba > 0
+WHERE @simba > 0
 ON DUPLICATE KEY UPDATE slots = $48, broken = $49, ttl_at = $51,
     transition_at = $52, process = if($53 = '', process, $53), asked = $54,
     id = $45, token = $46, slot = $47, acquired_at = $50;
+
+-- name: apply_slot_offered
+-- The slots of whom the mutex is offered to.
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
      transition_at, process, asked)
 SELECT $1, $14, $15, 0, 0, $55, 0, 0, 0, $20, $16, '' FROM dual
-WHERE $55 <> 0 AND @simba > 0
+WHERE @simba > 0
 ON DUPLICATE KEY UPDATE slots = $55, token = 0;
 
 -- name: apply_end

@@ -62,8 +62,6 @@ static const char *text_of(const struct simba__pg *pg,
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
-    static const struct simba__sql_edit slots[] = {SIMBA__SQL_WITH_SLOTS,
-                                                   {NULL, NULL}};
     static const struct simba__sql_edit without[] = {SIMBA__SQL_WITHOUT_SLOTS,
                                                      {NULL, NULL}};
     static const struct simba__sql_edit another[] = {
@@ -82,10 +80,7 @@ static const char *text_of(const struct simba__pg *pg,
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, TEXT_MOST, whole);
     }
-    if (statement == SIMBA__SQL_APPLY_SLOTS ||
-        statement == SIMBA__SQL_LIST_SLOTS) {
-        simba__sql_edit(room, TEXT_MOST, slots);
-    }
+    simba__sql_edit_slots(room, statement);
     if (pg->sql.has_no_slots) {
         simba__sql_edit(room, TEXT_MOST, without);
     }

@@ -641,6 +641,23 @@ bool simba__sql_bind(struct simba__sql_params *params,
 
 /* --- texts --------------------------------------------------------------- */
 
+void simba__sql_edit_slots(char *text, enum simba__sql_statement statement)
+{
+    static const char before[] = "/*slots ", after[] = " slots*/";
+    const size_t length = sizeof before - 1;
+    bool is_in = statement == SIMBA__SQL_APPLY_SLOTS ||
+                 statement == SIMBA__SQL_LIST_SLOTS;
+
+    while ((text = strstr(text, before)) != NULL) {
+        char *end = strstr(text, after);
+
+        assert(end != NULL && sizeof after == sizeof before);
+        memmove(end, end + length, strlen(end + length) + 1);
+        memmove(text, is_in ? text + length : end,
+                strlen(is_in ? text + length : end) + 1);
+    }
+}
+
 void simba__sql_edit(char *text,
                      size_t room,
                      const struct simba__sql_edit *edits)

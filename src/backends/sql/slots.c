@@ -94,6 +94,7 @@ enum simba__sql_loaded simba__sql_load_slots(struct simba__sql_request *request,
         return SIMBA__SQL_NO_MEMORY;
     }
     assert(was->other_count == 0);
+    record->slot_rows = rows->cell(rows, 0, ATTEMPT) == NULL ? 0 : most;
     for (int i = 0; i < rows->count && rows->cell(rows, i, ATTEMPT) != NULL;
          i++) {
         simba_attempt attempt =
@@ -178,21 +179,30 @@ bool simba__sql_change_tenures(struct simba__sql_change *change,
 {
     const struct simba__mutex_record *mutex = &record->mutex;
     bool is_any = count_tenures(&record->was) != count_tenures(mutex);
+    bool is_same_offer = simba__mutex_is_same_offer(&record->was, mutex);
+    bool is_kept;
+    size_t kept = is_same_offer && is_offered_slot(mutex);
     const struct simba__tenure *is, *was;
 
     change->has_slots = record->has_slots || simba__sql_needs_slots(mutex);
+    change->is_slot_offered = !is_same_offer && is_offered_slot(mutex);
     change->slot = NULL;
     for (size_t i = 0; (is = simba__mutex_tenure(mutex, i)) != NULL; i++) {
         was = simba__mutex_find_tenure(&record->was, is->attempt);
+        is_kept = simba__sql_is_crowd(mutex) || is->asked[0] != '\0';
+        kept += is_kept && was != NULL &&
+                (record->is_crowd || was->asked[0] != '\0');
         if (was != NULL && is_same(was, is)) {
             continue;
         }
         is_any = true;
-        if (simba__sql_is_crowd(mutex) || is->asked[0] != '\0') {
+        if (is_kept) {
             assert(change->slot == NULL); /* one request, one tenure */
             change->slot = is;
         }
     }
+    /* What was not read is to be nobody's, or of others who left it behind. */
+    change->is_slot_gone = !record->has_slots || kept != record->slot_rows;
     change->shown = show(record, asked);
     if (is_any && asked->kind == SIMBA_HAND_OVER &&
         !simba__sql_is_crowd(mutex)) {

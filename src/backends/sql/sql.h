@@ -182,9 +182,10 @@ struct simba__sql_record {
     bool is_waiting;          /* the mark that somebody may be in the queue */
     int64_t tombs_until_ms;   /* of all attempts */
     int64_t account;          /* whose tenure it is, if that matters */
-    simba_owner row; /* who owns it by simba_mutex; several: "slots@" */
-    bool is_crowd;   /* by that, several may */
-    bool has_slots;  /* simba_slot says more of it */
+    simba_owner row;  /* who owns it by simba_mutex; several: "slots@" */
+    bool is_crowd;    /* by that, several may */
+    bool has_slots;   /* simba_slot says more of it, */
+    size_t slot_rows; /* in so many rows */
     struct simba__waiter jvm; /* jvm.c: it is known until that lapses */
     bool has_jvm;             /* it was in the queue */
     bool is_jvm_noted;        /* and is to be, anew */
@@ -198,9 +199,11 @@ struct simba__sql_change {
     bool is_any;
     bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
-    simba_owner shown;                   /* whom simba_mutex shall name */
-    int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
-    bool has_slots;                      /* simba_slot changes, too */
+    simba_owner shown;     /* whom simba_mutex shall name */
+    int64_t tomb_until_ms; /* 0: no tombstone is to be left */
+    bool has_slots;        /* simba_slot changes, too */
+    bool is_slot_gone;     /* it says something no more */
+    bool is_slot_offered;  /* it says anew whom the mutex is offered to */
     const struct simba__tenure *slot;    /* what it shall say anew, or NULL */
     const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
@@ -619,12 +622,8 @@ void simba__sql_edit(char *text,
             "LEFT JOIN simba_tenure t ON t.mutex = $1"                         \
     }
 
-/** In what can say more if there are slots. */
-#define SIMBA__SQL_WITH_SLOTS                                                  \
-    {"/*slots ", ""},                                                          \
-    {                                                                          \
-        " slots*/", ""                                                         \
-    }
+/** What stands in comments between "slots" is for statements with slots. */
+void simba__sql_edit_slots(char *text, enum simba__sql_statement statement);
 /** In `load`, for tables that have no columns for them. */
 #define SIMBA__SQL_WITHOUT_SLOTS                                               \
     {                                                                          \

@@ -157,6 +157,25 @@ SQL_TEST(test_sql_slots__who_waits_is_woken_when_the_first_lease_ends)
     assert_int_equal(got.slot, 1);
 }
 
+#ifndef SERVER_IS_POSTGRES
+/* Who has never waited can notify others of its account all the same. */
+SQL_TEST(test_sql_slots__nobody_polls_for_those_of_its_account)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    ask_slots(&a, 2);
+    ask_slots(&b, 2);
+    ask_slots(&c, 2);
+    expect_queued(true);
+    assert_false(((struct simba__sql *)third.backend)->has_foreign);
+    release(&a);
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+    ask_slots(&c, 2);
+    expect_mine(&c);
+}
+#endif
+
 /* --- admins -------------------------------------------------------------- */
 
 SQL_TEST(test_sql_slots__one_of_several_is_broken)
