@@ -114,6 +114,14 @@ static void put_tenure(struct simba__json *json, const struct simba__view *view)
     simba__json_flag(json, "broken", view->owner->is_broken);
 }
 
+void simba__put_slot(struct simba__json *json, const simba_owner *owner)
+{
+    simba__put_ms(json, "slot",
+                  owner->slots > 1 && owner->slot != SIMBA_NO_SLOT
+                      ? (int64_t)owner->slot
+                      : SIMBA__UNKNOWN);
+}
+
 static void put_owner(struct simba__json *json, const struct simba__view *view)
 {
     const simba_owner *owner = view->owner;
@@ -121,10 +129,7 @@ static void put_owner(struct simba__json *json, const struct simba__view *view)
 
     simba__json_item(&item, json);
     put_tenure(&item, view);
-    simba__put_ms(&item, "slot",
-                  owner->slots > 1 && owner->slot != SIMBA_NO_SLOT
-                      ? (int64_t)owner->slot
-                      : SIMBA__UNKNOWN);
+    simba__put_slot(&item, owner);
     simba__json_end(&item);
 }
 

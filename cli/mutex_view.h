@@ -38,6 +38,9 @@ const simba_owner *simba__view_owner(const struct simba__view *view, size_t i);
 struct simba__view simba__view_shown(const char *mutex,
                                      const simba_report *report);
 
+/** Put which slot it has; null: none, or the store does not number them. */
+void simba__put_slot(struct simba__json *json, const simba_owner *owner);
+
 /** Members: mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, broken,
  * owned, slots, owners, waiting. */
 void simba__view_members(struct simba__json *json,

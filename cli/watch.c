@@ -106,8 +106,7 @@ static void put_slots(struct simba__json *json, const simba_state *state)
     simba__put_ms(json, "slots",
                   slots == UINT32_MAX ? SIMBA__UNKNOWN
                                       : (int64_t)(slots > 1 ? slots : 1));
-    simba__put_ms(json, "slot",
-                  slots > 1 ? (int64_t)owner->slot : SIMBA__UNKNOWN);
+    simba__put_slot(json, owner);
 }
 
 /* A gap has no state. The newline is the live view's. */
