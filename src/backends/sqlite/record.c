@@ -351,6 +351,13 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     if (rc == SIMBA_OK && !is_owner_only) {
         rc = load_tombstone(self, request->attempt, error);
     }
+    /* Of several owners the others' lives do not matter to one that goes on, or
+     * leaves when nobody waits; each costs a look at its file. */
+    if (rc == SIMBA_OK && record->is_crowd && !record->after.is_offered &&
+        record->after.queue_count == 0 &&
+        (request->kind == SIMBA_RENEW || request->kind == SIMBA_RELEASE)) {
+        return SIMBA_OK;
+    }
     if (rc == SIMBA_OK &&
         (record->after.owner.id[0] != '\0' || record->after.is_offered)) {
         rc = simba__sqlite_correct(self, request->mutex, error);
@@ -393,25 +400,33 @@ static bool is_same_slot(const struct simba__tenure *was,
            strcmp(was->asked, is->asked) == 0;
 }
 
-/* The tenures of a mutex that several may own, or did. */
+static void store_slot(struct writing *w, const struct simba__tenure *is)
+{
+    struct simba__sqlite *self = w->self;
+    const simba_owner *owner = &is->owner;
+    const struct simba__sqlite_peer *peer =
+        &self->record.peers[is->connection];
+    bool is_ours = is->connection == SIMBA__SQLITE_SELF;
+
+    w->is_changed = true;
+    w->rc = simba__sqlite_execute(
+        self, SIMBA__SQLITE_STORE_SLOT, w->error, "tnatnnnnnttnntn",
+        w->request->mutex, owner->token, is->attempt, owner->id,
+        (int64_t)owner->slot, (int64_t)owner->slots, owner->acquired_at_ms,
+        owner->ttl_at_ms, owner->transition_at_ms, peer->boot, peer->process,
+        (int64_t)(is_ours ? self->settings.is_handover : peer->is_handover),
+        (int64_t)owner->is_broken, is->asked, owner->former);
+}
+
+/* The tenures of a mutex that several may own, or did. Both are in the order
+ * of tokens, so one walk along them finds what has changed. */
 static void store_slots(struct writing *w, bool is_crowd)
 {
     struct simba__sqlite *self = w->self;
     const struct simba__sqlite_record *record = &self->record;
-    const struct simba__tenure *was, *is;
+    size_t i = 0, j = 0;
 
-    for (size_t i = 0; record->is_crowd && w->rc == SIMBA_OK &&
-                       (was = simba__mutex_tenure(&record->before, i)) != NULL;
-         i++) {
-        if (!is_crowd || simba__sqlite_find_token(&record->after,
-                                                  was->owner.token) == NULL) {
-            w->is_changed = true;
-            w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_SLOT,
-                                          w->error, "tn", w->request->mutex,
-                                          was->owner.token);
-        }
-    }
-    if (is_crowd && w->rc == SIMBA_OK && !record->is_crowd) {
+    if (is_crowd && !record->is_crowd) {
         w->rc =
             simba__sqlite_execute(self, SIMBA__SQLITE_SLOT_TABLE, w->error, "");
         /* A program that knows of one owner only ends the tenures of several
@@ -421,26 +436,29 @@ static void store_slots(struct writing *w, bool is_crowd)
                                           w->error, "t", w->request->mutex);
         }
     }
-    for (size_t i = 0; is_crowd && w->rc == SIMBA_OK &&
-                       (is = simba__mutex_tenure(&record->after, i)) != NULL;
-         i++) {
-        const simba_owner *owner = &is->owner;
-        const struct simba__sqlite_peer *peer = &record->peers[is->connection];
-        bool is_ours = is->connection == SIMBA__SQLITE_SELF;
+    while (w->rc == SIMBA_OK) {
+        const struct simba__tenure *was =
+            record->is_crowd ? simba__mutex_tenure(&record->before, i) : NULL;
+        const struct simba__tenure *is =
+            is_crowd ? simba__mutex_tenure(&record->after, j) : NULL;
+        bool is_gone = was != NULL && (is == NULL || was->owner.token <
+                                                         is->owner.token);
+        bool is_old = was != NULL && !is_gone;
 
-        was = simba__sqlite_find_token(&record->before, owner->token);
-        if (record->is_crowd && was != NULL && is_same_slot(was, is)) {
-            continue;
+        if (was == NULL && is == NULL) {
+            return;
         }
-        w->is_changed = true;
-        w->rc = simba__sqlite_execute(
-            self, SIMBA__SQLITE_STORE_SLOT, w->error, "tnatnnnnnttnntn",
-            w->request->mutex, owner->token, is->attempt, owner->id,
-            (int64_t)owner->slot, (int64_t)owner->slots, owner->acquired_at_ms,
-            owner->ttl_at_ms, owner->transition_at_ms, peer->boot,
-            peer->process,
-            (int64_t)(is_ours ? self->settings.is_handover : peer->is_handover),
-            (int64_t)owner->is_broken, is->asked, owner->former);
+        assert(!is_old || was->owner.token == is->owner.token);
+        if (is_gone) {
+            w->is_changed = true;
+            w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_SLOT,
+                                          w->error, "tn", w->request->mutex,
+                                          was->owner.token);
+        } else if (!is_old || !is_same_slot(was, is)) {
+            store_slot(w, is);
+        }
+        i += was != NULL;
+        j += !is_gone;
     }
 }
 
