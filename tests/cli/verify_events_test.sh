@@ -121,10 +121,11 @@ who_shares_must_not_pass_who_waits() {
     {
         asked 100 1 1 acquire "$(mine 5),\"slots\":9,\"slot\":0"
         asked 200 2 1 acquire "$(queued 11)"
-        asked 1000 3 1 acquire "$(mine 6),\"slots\":9,\"slot\":1"
-        asked 1100 2 2 acquire "$(queued 11)"
-        asked 1200 3 2 release
-        asked 1200 1 2 release
+        asked 1000 3 1 acquire "$(queued 12)"
+        asked 2000 3 2 acquire "$(mine 6),\"slots\":9,\"slot\":1"
+        asked 2100 2 2 acquire "$(queued 11)"
+        asked 2200 3 3 release
+        asked 2200 1 2 release
     } | finds unfair
 }
 

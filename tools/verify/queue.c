@@ -191,6 +191,9 @@ void simba__queue_granted(const struct simba__step *step,
     if (mine == NULL || asked->sent_us <= mine->asked_us) {
         return; /* the log begins in the middle, or this is old news */
     }
+    if (step->deed->slots > 1 && mine->position == 0) {
+        return; /* one of several that was broken is told no position */
+    }
     decided_us = earliest_us(mine) - OFFERED_US;
     if (decided_us < track->forced_until_us) {
         return; /* who waits now may have had it a moment ago */

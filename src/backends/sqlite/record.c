@@ -404,8 +404,7 @@ static void store_slot(struct writing *w, const struct simba__tenure *is)
 {
     struct simba__sqlite *self = w->self;
     const simba_owner *owner = &is->owner;
-    const struct simba__sqlite_peer *peer =
-        &self->record.peers[is->connection];
+    const struct simba__sqlite_peer *peer = &self->record.peers[is->connection];
     bool is_ours = is->connection == SIMBA__SQLITE_SELF;
 
     w->is_changed = true;
@@ -441,8 +440,8 @@ static void store_slots(struct writing *w, bool is_crowd)
             record->is_crowd ? simba__mutex_tenure(&record->before, i) : NULL;
         const struct simba__tenure *is =
             is_crowd ? simba__mutex_tenure(&record->after, j) : NULL;
-        bool is_gone = was != NULL && (is == NULL || was->owner.token <
-                                                         is->owner.token);
+        bool is_gone =
+            was != NULL && (is == NULL || was->owner.token < is->owner.token);
         bool is_old = was != NULL && !is_gone;
 
         if (was == NULL && is == NULL) {
