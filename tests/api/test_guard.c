@@ -3,6 +3,8 @@
 #include "fixtures/directory.h"
 #include "fixtures/paused_owner.h"
 
+#include <simba/admin.h>
+
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
@@ -281,4 +283,105 @@ TEST(test_guard_sql__refuses_a_paused_owner)
 int main(void)
 {
     return run_unit_tests(make_directory, remove_directory);
+}
+
+/* --- several owners ------------------------------------------------------ */
+
+static simba_locker *own(simba_store *store, uint32_t slots, uint64_t *token)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker;
+
+    options.mutex = "shared";
+    options.slots = slots;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, 0, token, NULL), SIMBA_OK);
+    return locker;
+}
+
+/* It is succeeded, and does not know it yet. */
+static void succeed(simba_store *store, uint64_t token)
+{
+    simba_break order = SIMBA_BREAK_INIT;
+
+    order.mutex = "shared";
+    order.token = token;
+    order.now = true;
+    assert_int_equal(simba_admin_break(store, &order, NULL, NULL), SIMBA_OK);
+}
+
+TEST(test_guard_file__of_each_slot_refuses_its_stale_owner)
+{
+    simba_guard_file *guards[] = {open_guard("slot.0"), open_guard("slot.1")};
+    simba_store *store = NULL;
+    simba_locker *lockers[3];
+    uint64_t tokens[3];
+
+    assert_int_equal(simba_store_open("memory:guard", NULL, &store, NULL),
+                     SIMBA_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        lockers[i] = own(store, 2, &tokens[i]);
+        assert_int_equal(simba_locker_slot(lockers[i]), i % 2);
+        assert_int_equal(enter_once(guards[i % 2], tokens[i]), SIMBA_OK);
+        if (i == 1) {
+            succeed(store, tokens[0]);
+        }
+    }
+    assert_int_equal(enter_once(guards[0], tokens[0]), SIMBA_ELOST);
+    assert_int_equal(enter_once(guards[1], tokens[1]), SIMBA_OK); /* goes on */
+    for (int i = 0; i < 3; i++) {
+        simba_locker_close(lockers[i]);
+    }
+    simba_store_close(store);
+    simba_guard_file_close(guards[0]);
+    simba_guard_file_close(guards[1]);
+}
+
+/* Who shares leaves the mark as it is. */
+static bool passes_shared(sqlite3 *db, uint64_t token)
+{
+    sqlite3_stmt *ask = NULL;
+    bool answer;
+
+    assert_int_equal(
+        sqlite3_prepare_v2(db,
+                           "SELECT count(*) = 0 FROM simba_guard"
+                           " WHERE resource = 'data' AND token > ?1",
+                           -1, &ask, NULL),
+        SQLITE_OK);
+    sqlite3_bind_int64(ask, 1, (int64_t)token);
+    assert_int_equal(sqlite3_step(ask), SQLITE_ROW);
+    answer = sqlite3_column_int(ask, 0) == 1;
+    sqlite3_finalize(ask);
+    return answer;
+}
+
+TEST(test_guard_sql__only_exclusive_tokens_raise_the_mark)
+{
+    sqlite3 *db = open_database();
+    simba_store *store = NULL;
+    simba_locker *lockers[4];
+    uint64_t tokens[4];
+
+    run(db, "DROP TABLE IF EXISTS simba_guard");
+    run(db, simba_guard_sql(SIMBA_GUARD_SQLITE, SIMBA_GUARD_CREATE));
+    assert_int_equal(simba_store_open("memory:guard", NULL, &store, NULL),
+                     SIMBA_OK);
+    lockers[0] = own(store, SIMBA_SHARED, &tokens[0]);
+    assert_true(passes_shared(db, tokens[0]));
+    succeed(store, tokens[0]);
+    lockers[1] = own(store, 0, &tokens[1]);
+    assert_true(passes(db, tokens[1]));
+    assert_false(passes_shared(db, tokens[0])); /* it came too late */
+    succeed(store, tokens[1]);
+    lockers[2] = own(store, SIMBA_SHARED, &tokens[2]);
+    lockers[3] = own(store, SIMBA_SHARED, &tokens[3]);
+    assert_true(passes_shared(db, tokens[3]));
+    assert_true(passes_shared(db, tokens[2])); /* beside the newer one */
+    for (int i = 0; i < 4; i++) {
+        simba_locker_close(lockers[i]);
+    }
+    simba_store_close(store);
+    sqlite3_close(db);
 }
