@@ -124,6 +124,7 @@ static bool shows_in_history(enum simba__plant fault)
     case SIMBA__PLANT_LIMIT_IGNORED:
     case SIMBA__PLANT_LIMIT_MINE_ONLY:
     case SIMBA__PLANT_SLOT_TWICE:
+    case SIMBA__PLANT_SHARED_PASSES:
     case SIMBA__PLANT_TOKEN_COUNTS:
     case SIMBA__PLANT_TOKEN_STUCK:
     case SIMBA__PLANT_RELEASE_BY_ID:

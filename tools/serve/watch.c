@@ -117,12 +117,13 @@ bool simba__worker_post(struct simba__worker *worker, struct simba__job *job)
 /* --- observing ----------------------------------------------------------- */
 
 /* Changes come in order, but those of the list come between them: what is not
- * about the owner we know is over. */
+ * about the owner we know is over. A row has one owner, of several the oldest:
+ * the list tells who that is. */
 static void on_changed(void *user, const simba_state *state)
 {
     struct simba__row *row = user;
     struct simba__board *board = row->source->board;
-    bool is_over;
+    bool is_over, is_of_several;
 
     (void)pthread_mutex_lock(&board->lock);
     if (state->has_gap) {
@@ -131,7 +132,8 @@ static void on_changed(void *user, const simba_state *state)
     }
     is_over =
         state->after.id[0] == '\0' && state->before.token != row->owner.token;
-    if (!is_over) {
+    is_of_several = state->owned > (state->after.id[0] != '\0');
+    if (!is_over && !is_of_several) {
         simba__board_see(row, &state->after, simba__clock_ms());
     }
     (void)pthread_mutex_unlock(&board->lock);
