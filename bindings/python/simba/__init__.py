@@ -11,6 +11,7 @@ owns a mutex. Durations are seconds, or a timedelta.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Optional
 
@@ -96,13 +97,12 @@ class lock:
 
 async def _made(make: Callable[[], Any]) -> Any:
     """A handle, made on another thread as that may wait for the store; it is
-    closed if nobody waits for it any more."""
-    making = asyncio.ensure_future(asyncio.to_thread(make))
+    closed if nobody waits for it any more, also when the loop has ended."""
+    making = in_thread(make)
     try:
-        return await asyncio.shield(making)
+        return await _woken(making)
     except asyncio.CancelledError:
-        making.add_done_callback(
-            lambda made: made.exception() or in_thread(made.result().close))
+        making.then(lambda: making.failed or making.get().close())
         raise
 
 
@@ -114,7 +114,12 @@ def _give_up(lease: Locker, found: in_thread) -> None:
 async def _woken(found: in_thread) -> Any:
     loop = asyncio.get_running_loop()
     end = asyncio.Event()
-    found.then(lambda: loop.call_soon_threadsafe(end.set))
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(end.set)
+
+    found.then(wake)
     await end.wait()
     return found.get()
 

@@ -428,6 +428,11 @@ class in_thread:
             raise self._raised
         return self._result
 
+    @property
+    def failed(self) -> bool:
+        """Has it ended, and raised?"""
+        return self._raised is not None
+
     def join(self) -> None:
         self._thread.join()
 
