@@ -164,14 +164,14 @@ min_hold_keeps_others_out() {
 
 signals_are_passed_on() {
     by=(lead)
-    pass_on HUP INT QUIT USR1 USR2 TERM WINCH
+    pass_on HUP INT QUIT USR2 TERM WINCH # USR1 is for simba itself
 }
 
 signal_that_ends_the_command_ends_all() {
     start_lead s --restart always
     within 20 has_run 1 s || return 1
-    kill -USR1 "$front"
-    code 138 wait "$front"
+    kill -USR2 "$front"
+    code 140 wait "$front"
 } 2>/dev/null
 
 command_that_dies_of_itself_is_restarted() {
