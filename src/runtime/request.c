@@ -75,7 +75,8 @@ void simba__request_send(struct simba__pending *pending,
         pending->loop = loop;
         pending->sent_ms = simba_loop_now_ms();
         atomic_fetch_add(&loop->due, 1);
-        if (pending->request.kind == SIMBA_ACQUIRE) {
+        pending->is_in_window = pending->request.kind == SIMBA_ACQUIRE;
+        if (pending->is_in_window) {
             simba__window_sent(&loop->window);
         }
     }
@@ -133,7 +134,7 @@ static void learn(simba_loop *loop,
                   const struct simba__pending *pending,
                   int status)
 {
-    if (pending->request.kind == SIMBA_ACQUIRE) {
+    if (pending->is_in_window) {
         simba__window_ended(&loop->window,
                             simba_loop_now_ms() - pending->sent_ms,
                             pending->request.deadline_ms - pending->sent_ms,
