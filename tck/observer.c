@@ -28,6 +28,11 @@ static void on_changed(void *user, const simba_state *state)
     pthread_mutex_unlock(&o->lock);
 }
 
+static void close_report(void *what)
+{
+    simba_report_close(what);
+}
+
 static void close_retrieval(void *what)
 {
     simba_retrieval_close(what);
@@ -218,6 +223,93 @@ static void read_tells_what_ended(struct tck *t)
     EXPECT_NUMBER(t, a->reply.ended, b->token);
 }
 
+/* Waits until so many tenures were told to begin and to end, and expects no
+ * more of them, none missed, and that it was told each time how many are left.
+ */
+static void expect_tenures(struct observer *o, int most_began, int most_ended)
+{
+    int began = 0, ended = 0, n = 0;
+    simba_state one;
+
+    while (began < most_began || ended < most_ended) {
+        AWAIT(o->t, count(o) > n);
+        pthread_mutex_lock(&o->lock);
+        one = o->book[n++];
+        pthread_mutex_unlock(&o->lock);
+        began += one.after.id[0] != '\0';
+        ended += one.before.id[0] != '\0';
+        EXPECT_NUMBER(o->t, one.owned, began - ended);
+        EXPECT(o->t, simba_state_is_changed(&one));
+        EXPECT(o->t, !one.has_gap ||
+                         (o->t->ops.capabilities & SIMBA_TELLS_ENDED) == 0);
+    }
+    EXPECT_NUMBER(o->t, began, most_began);
+    EXPECT_NUMBER(o->t, ended, most_ended);
+    EXPECT_NUMBER(o->t, count(o), n);
+}
+
+/* It lapses, is handed over, is broken, is released. */
+static void tells_each_tenure_of_several(struct tck *t)
+{
+    struct observer *o = observe(t);
+    simba_break wish = SIMBA_BREAK_INIT;
+    struct tck_contender *p[4];
+
+    for (int i = 0; i < 4; i++) {
+        p[i] = tck_stranger(t);
+        p[i]->slots = 2;
+    }
+    EXPECT_GRANTED(p[0]);
+    expect_tenures(o, 1, 0);
+    p[1]->times = t->short_lease;
+    EXPECT_GRANTED(p[1]);
+    expect_tenures(o, 2, 0);
+    if ((t->ops.capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        tck_release(p[1]);
+    }
+    AWAIT(t, tck_try(p[2])->mine);
+    expect_tenures(o, 3, 1);
+    EXPECT_QUEUED(p[3]);
+    tck_release_to(p[0], p[3]->id);
+    EXPECT_GRANTED(p[3]);
+    expect_tenures(o, 4, 2);
+    wish.mutex = t->mutex;
+    wish.token = p[2]->token;
+    wish.now = true;
+    EXPECT_STATUS(t, simba_admin_break(p[0]->store, &wish, NULL, NULL),
+                  SIMBA_OK);
+    expect_tenures(o, 4, 3);
+    tck_release(p[3]);
+    expect_tenures(o, 4, 4);
+}
+
+/* Observers see by it whether they missed one beside others. */
+static void owners_tell_who_began_before(struct tck *t)
+{
+    struct tck_contender *p[3];
+    simba_report *report;
+
+    for (int i = 0; i < 3; i++) {
+        p[i] = tck_stranger(t);
+        p[i]->slots = 3;
+        EXPECT_GRANTED(p[i]);
+    }
+    tck_release(p[1]);
+    EXPECT_NUMBER(t, tck_read(p[1])->ended, p[1]->token);
+    EXPECT_STATUS(t, simba_admin_show(p[1]->store, t->mutex, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_owner_count(report), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const simba_owner *owner = simba_report_owner_at(report, i);
+
+        EXPECT_NUMBER(t, owner->token, p[2 * i]->token);
+        EXPECT_NUMBER(t, owner->former, i == 0 ? 0 : p[1]->token);
+    }
+    tck_release(p[2]);
+    EXPECT_NUMBER(t, tck_read(p[1])->ended, p[2]->token);
+}
+
 static const struct tck_case cases[] = {
     {"observer.sees_every_change_in_order",
      "A retrieval tells each change of owner once, each beginning where the "
@@ -244,6 +336,14 @@ static const struct tck_case cases[] = {
      "A read tells the token of the tenure before the present one, or of the "
      "last one.",
      read_tells_what_ended, TCK_ENDED},
+    {"observer.tells_each_tenure_of_several",
+     "Of several owners each is told when it begins and when it ends, however "
+     "that may be, with how many are left.",
+     tells_each_tenure_of_several, TCK_SLOTS | TCK_BREAK},
+    {"observer.owners_tell_who_began_before",
+     "Each of several owners tells the token of the tenure that began before "
+     "it, and a read which began last, if that has ended.",
+     owners_tell_who_began_before, TCK_SLOTS | TCK_ENDED},
 };
 
 const struct tck_topic tck_topic_observer = TCK_TOPIC(cases);

@@ -96,7 +96,10 @@ static simba_retrieval *watch_by_push(simba_store *store,
 
     pthread_mutex_init(&book->lock, NULL);
     retriever.mutex = mutex;
-    retriever.poll_ms = INT64_C(3600) * 1000; /* of no help */
+    retriever.poll_ms =
+        (simba_store_capabilities(store) & SIMBA_CAN_OBSERVE) != 0
+            ? INT64_C(3600) * 1000 /* of no help */
+            : 20;
     retriever.on_changed = write_down;
     retriever.user = book;
     retrieval = must_open_retrieval(store, &retriever);
@@ -113,6 +116,34 @@ static bool has_come_to(struct book *book, uint64_t token)
     is_so = book->count > 0 && book->told[book->count - 1].after.token == token;
     pthread_mutex_unlock(&book->lock);
     return is_so;
+}
+
+/* Each of them, the oldest first. */
+static void expect_listed(simba_store *store,
+                          const char *mutex,
+                          const uint64_t *tokens,
+                          size_t count)
+{
+    simba_report *report;
+    const simba_owner *owner;
+
+    assert_int_equal(simba_admin_list(store, mutex, &report, NULL), SIMBA_OK);
+    assert_int_equal(simba_report_mutex_count(report), 1);
+    assert_int_equal(simba_report_mutex(report, 0)->owned, count);
+    for (size_t i = 0; i < count; i++) {
+        owner = simba_report_mutex_owner(report, 0, i);
+        assert_non_null(owner);
+        assert_int_equal(owner->token, tokens[i]);
+        assert_int_equal(owner->slots, count);
+    }
+    simba_report_close(report);
+    assert_int_equal(simba_admin_show(store, mutex, &report, NULL), SIMBA_OK);
+    assert_int_equal(simba_report_owner_count(report), count);
+    for (size_t i = 0; i < count; i++) {
+        owner = simba_report_owner_at(report, i);
+        assert_int_equal(owner->token, tokens[i]);
+    }
+    simba_report_close(report);
 }
 
 /* Of several owners each tenure is told when it begins and when it ends. */
@@ -143,6 +174,7 @@ TEST(test_retrieval__tells_each_tenure_of_several_owners)
                          SIMBA_OK);
     }
     await(has_come_to(book, tokens[OWNERS - 1]));
+    expect_listed(store, options.mutex, tokens, OWNERS);
     /* The oldest goes: no other has come. */
     assert_int_equal(simba_locker_release(lockers[0], NULL), SIMBA_OK);
     await(has_come_to(book, 0));

@@ -77,7 +77,9 @@ void simba__redis_admin_send(struct simba__redis_admin_request *admin,
     question = calloc(1, sizeof *question);
     if (question != NULL) {
         question->pending.replied = on_reply;
-        question->pending.most_values = SIMBA__REDIS_VALUES_OF_SCAN;
+        question->pending.most_values = strcmp(words[0], "SCAN") == 0
+                                            ? SIMBA__REDIS_VALUES_OF_SCAN
+                                            : SIMBA__REDIS_VALUES_MOST;
         question->admin = admin;
         question->replied = replied;
     }
@@ -104,7 +106,7 @@ static void on_look(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
-    struct simba__redis_script_reply read;
+    struct simba__redis_script_reply read, oldest;
     const char *mutex;
     long long waiting;
 
@@ -117,13 +119,15 @@ static void on_look(struct simba__redis_admin_request *admin,
         fail(admin, server, reply);
         return;
     }
-    simba__redis_read_owners(&read, reply, admin->request);
+    oldest = read;
+    simba__redis_read_owners(&oldest, reply, NULL);
     admin->request->reply.store_ms = read.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
-    if (mutex != NULL && (read.owner.id[0] != '\0' || waiting > 0)) {
-        simba_request_add_mutex(admin->request, mutex, &read.owner,
+    if (mutex != NULL && (oldest.owner.id[0] != '\0' || waiting > 0)) {
+        simba_request_add_mutex(admin->request, mutex, &oldest.owner,
                                 (int)waiting);
+        simba__redis_read_owners(&read, reply, admin->request);
     }
 }
 

@@ -21,15 +21,16 @@ if verb ~= 'acquire' then
 end
 
 -- name: members
--- OWNERS has of each who owns the mutex by slots: attempt -> end ms, token (then
--- a "!" if it was broken), acquired ms, transition ms, lease ms, renewals, slot,
--- slots, id; after a NUL whom it is asked to hand over to.
+-- OWNERS has of each who owns the mutex by slots: attempt -> end ms, token, "<"
+-- and the token before (then a "!" if it was broken), acquired ms, transition ms,
+-- lease ms, renewals, slot, slots, id; after a NUL whom it is asked to hand over
+-- to.
 local OWNERS = KEYS[10]
 
 -- What is asked of all of them; there may be thousands.
 local function look_at_member(attempt, text)
     local ends, token, lease, slot, slots = string.match(text,
-        '^(%d+) (%d+)[ !]%d+ %d+ (%d+) %d+ (%d+) (%d+) ')
+        '^(%d+) (%d+)<%d*[ !]%d+ %d+ (%d+) %d+ (%d+) (%d+) ')
     return {attempt = attempt, text = text, ends = tonumber(ends),
         token = token, lease = tonumber(lease), slot = tonumber(slot),
         slots = tonumber(slots)}
@@ -38,9 +39,9 @@ end
 -- And of one of them.
 local function read_member(m)
     if m.text then
-        m.mark, m.acquired, m.transition, m.renewals, m.id, m.asked =
-            string.match(m.text, '^%d+ %d+([ !])(%d+) (%d+) %d+ (%d+) ' ..
-                '%d+ %d+ (%Z*)%z(.*)$')
+        m.former, m.mark, m.acquired, m.transition, m.renewals, m.id, m.asked =
+            string.match(m.text, '^%d+ %d+<(%d*)([ !])(%d+) (%d+) %d+ ' ..
+                '(%d+) %d+ %d+ (%Z*)%z(.*)$')
         m.text = nil
     end
     return m
@@ -48,15 +49,15 @@ end
 
 local function write_member(m)
     redis.call('HSET', OWNERS, m.attempt, string.format(
-        '%.0f %s%s%s %s %.0f %s %.0f %.0f ', m.ends, m.token, m.mark,
-        m.acquired, m.transition, m.lease, m.renewals, m.slot, m.slots) ..
-        m.id .. NUL .. m.asked)
+        '%.0f %s<%s%s%s %s %.0f %s %.0f %.0f ', m.ends, m.token, m.former,
+        m.mark, m.acquired, m.transition, m.lease, m.renewals, m.slot,
+        m.slots) .. m.id .. NUL .. m.asked)
 end
 
 -- As a tenure of one owner is written down.
-local function tenure_of(m, former)
+local function tenure_of(m)
     read_member(m)
-    return m.attempt .. m.mark .. m.token .. '<' .. former .. ' ' ..
+    return m.attempt .. m.mark .. m.token .. '<' .. m.former .. ' ' ..
         m.acquired .. ' ' .. m.transition .. ' ' .. m.id .. NUL ..
         string.format('%.0f ', m.lease) .. m.renewals ..
         (m.asked == '' and '' or ' ' .. m.asked)
@@ -309,11 +310,10 @@ end
 
 -- What the reply says of an owner, and of all.
 local function tell(is_mine, m, reply)
-    local _, former = token_and_former()
     m = m and read_member(m) or {id = '', token = '', ends = now_ms, slot = 0, slots = 0}
     reply = reply or {is_mine, now_us, '', '', 0, '', 0, 0, 0, 0}
     reply[3], reply[6] = m.id, m.token
-    reply[4] = m.is_alone and tenure or m.lease and tenure_of(m, former) or ''
+    reply[4] = m.is_alone and tenure or m.lease and tenure_of(m) or ''
     reply[5] = m.ends == math.huge and -1 or m.ends - now_ms
     reply[11] = {m.slot, m.slots, #members, least_slots(members), to}
     return reply
@@ -332,7 +332,8 @@ local function extend_mine()
     end
     if mine.is_alone then -- lets others in from now on
         redis.call('DEL', OWNERS)
-        mine.acquired = string.match(tenure, '^%x+ %d+<?%d* (%d+)')
+        mine.former, mine.acquired =
+            string.match(tenure, '^%x+ %d+<?(%d*) (%d+)')
         mine.is_alone, mine.renewals = nil, mine.renewals or 0
     end
     mine.ends, mine.lease = now_ms + lease_ms, tonumber(lease_ms)
@@ -370,7 +371,7 @@ local function grant_slot()
     mine = {attempt = attempt, ends = now_ms + lease_ms, token = token,
         mark = ' ', acquired = string.format('%.0f', now_ms),
         transition = ARGV[5], lease = tonumber(lease_ms), renewals = '0',
-        slot = slot, slots = slots, id = id, asked = ''}
+        slot = slot, slots = slots, id = id, asked = '', former = former}
     members[#members + 1] = mine
     write_member(mine)
     write_crowd(token, former)
@@ -442,7 +443,6 @@ local function renew_one()
         return
     end
     local lease, renewals = string.match(tenure or '', '%z(%d+) (%d+)')
-    local _, former = token_and_former()
     if not lease then
         return
     end
@@ -457,7 +457,7 @@ local function renew_one()
     redis.call('PEXPIRE', LEASE, left_ms)
     redis.call('PEXPIRE', TOKEN, left_ms)
     redis.call('PEXPIRE', OWNERS, left_ms)
-    return {1, now_us, id, tenure_of(m, former), tonumber(lease_ms), m.token,
+    return {1, now_us, id, tenure_of(m), tonumber(lease_ms), m.token,
         0, 0, 0, 0, {m.slot, m.slots, count, m.slots, ''}}
 end
 

@@ -508,7 +508,7 @@ bool simba__redis_crowd_reply_read(struct simba__redis_script_reply *read,
                                    int64_t transition_ms);
 
 /** Of several owners that a read answers with, the oldest; and all of them to
- * the request's reply, if its sender wants to know. */
+ * the reply of this request, unless it is NULL. */
 void simba__redis_read_owners(struct simba__redis_script_reply *read,
                               const redisReply *reply,
                               simba_request *request);

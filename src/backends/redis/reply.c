@@ -189,6 +189,7 @@ static bool read_tenure(const redisReply *value,
         return false;
     }
     owner->token = token;
+    owner->former = former;
     owner->is_broken = tenure[SIMBA__REDIS_ATTEMPT] == '!';
     owner->acquired_at_ms = acquired_ms;
     read->ended = former;
@@ -283,18 +284,17 @@ void simba__redis_read_owners(struct simba__redis_script_reply *read,
                               simba_request *request)
 {
     const redisReply *owners = reply->element[reply->elements - 1];
+    struct simba__redis_script_reply one;
 
     for (size_t i = 0;
-         owners->type == REDIS_REPLY_ARRAY && i < owners->elements; i++) {
-        struct simba__redis_script_reply one;
-
-        if (!simba__redis_crowd_reply_read(&one, owners->element[i], 0)) {
-            return;
-        }
+         owners->type == REDIS_REPLY_ARRAY && i < owners->elements &&
+         simba__redis_crowd_reply_read(&one, owners->element[i], 0);
+         i++) {
         if (i == 0) {
+            one.ended = read->ended;
             *read = one;
         }
-        if (request->want_queue) {
+        if (request != NULL) {
             simba_request_add_owner(request, &one.owner);
         }
     }

@@ -568,9 +568,10 @@ return {is_mine and 1 or 0}
 -- ARGV: letters, 1 to tell the queue as well, 2 to count it; then a word to reply with.
 -- The token is the last one if the mutex is free. The reply ends with the id that
 -- it is offered to or '' and its slots, then id, position us and slots of each in
--- the queue; or, counted, with how many they are and that word. Of a crowd it
--- ends with a list of what the script crowd would reply of each, the oldest first;
--- of that one only, if the queue is not told.
+-- the queue; or, counted, with how many they are and that word. Of a crowd it is as
+-- if the mutex were free, but the token is of the last tenure before the newest of
+-- them, and it ends with a list of what the script crowd would reply of each, the
+-- oldest first; of that one only, if the queue is not told.
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
 local owner, tenure = found[1], found[2]
 local offered = found[3] ~= JVM and found[3]
@@ -596,16 +597,22 @@ elseif ARGV[2] == '1' then
     end
 end
 if owner == CROWD then
-    local former = string.match(tenure or '', '^%x+[ !]%d+<?(%d*)') or ''
     local now_ms = math.floor(now_us / 1000)
     local members = find_members(now_ms)
     local least, owners = least_slots(members), {}
-    if ARGV[2] == '1' then
+    reply[3], reply[4], reply[5] = '', '', 0
+    for _, m in ipairs(members) do
+        if m.token == reply[6] then
+            reply[6] = read_member(m).former
+            break
+        end
+    end
+    if ARGV[2] ~= '0' then
         table.sort(members, is_older)
     end
-    for i = 1, ARGV[2] == '1' and #members or math.min(#members, 1) do
+    for i = 1, ARGV[2] ~= '0' and #members or math.min(#members, 1) do
         local m = read_member(members[i])
-        owners[i] = {0, now_us, m.id, tenure_of(m, former), m.ends - now_ms,
+        owners[i] = {0, now_us, m.id, tenure_of(m), m.ends - now_ms,
             m.token, 0, 0, 0, 0, {m.slot, m.slots, #members, least, ''}}
     end
     reply[#reply + 1] = owners
