@@ -286,13 +286,17 @@ static void tells_each_tenure_of_several(struct tck *t)
 /* Observers see by it whether they missed one beside others. */
 static void owners_tell_who_began_before(struct tck *t)
 {
-    struct tck_contender *p[3];
+    struct tck_contender *p[3], *before = tck_stranger(t);
     simba_report *report;
 
+    EXPECT_GRANTED(before);
+    tck_release(before);
     for (int i = 0; i < 3; i++) {
         p[i] = tck_stranger(t);
-        p[i]->slots = 3;
+        p[i]->slots = i == 0 ? 0 : 3;
         EXPECT_GRANTED(p[i]);
+        p[i]->slots = 3; /* one was alone before it let others in */
+        EXPECT(t, tck_renew(p[i])->mine);
     }
     tck_release(p[1]);
     EXPECT_NUMBER(t, tck_read(p[1])->ended, p[1]->token);
@@ -304,7 +308,7 @@ static void owners_tell_who_began_before(struct tck *t)
         const simba_owner *owner = simba_report_owner_at(report, i);
 
         EXPECT_NUMBER(t, owner->token, p[2 * i]->token);
-        EXPECT_NUMBER(t, owner->former, i == 0 ? 0 : p[1]->token);
+        EXPECT_NUMBER(t, owner->former, i == 0 ? before->token : p[1]->token);
     }
     tck_release(p[2]);
     EXPECT_NUMBER(t, tck_read(p[1])->ended, p[2]->token);

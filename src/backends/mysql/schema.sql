@@ -84,6 +84,7 @@ CREATE TABLE IF NOT EXISTS simba_slot (
     transition_at bigint NOT NULL,
     process varchar(32) CHARACTER SET ascii NOT NULL,
     asked varchar(128) NOT NULL,
+    former bigint NOT NULL, -- token of the tenure that began before
     PRIMARY KEY (mutex, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 

@@ -170,7 +170,7 @@ ORDER BY w.place
 -- row at least.
 -- $1 mutex, $2 version
 SELECT s.attempt, s.id, s.token, s.slot, s.slots, s.broken, s.acquired_at,
-    s.ttl_at, s.transition_at, s.process, s.asked
+    s.ttl_at, s.transition_at, s.process, s.asked, s.former
 FROM simba_mutex m
 LEFT JOIN simba_slot s ON s.mutex = $1
 WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1 AND m.version = $2
@@ -242,19 +242,20 @@ UPDATE simba_slot SET broken = 1 WHERE mutex = $1 AND @simba > 0;
 -- A tenure in simba_slot, or as it is now.
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
-     transition_at, process, asked)
-SELECT $1, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54 FROM dual
+     transition_at, process, asked, former)
+SELECT $1, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54,
+    $60 FROM dual
 WHERE @simba > 0
 ON DUPLICATE KEY UPDATE slots = $48, broken = $49, ttl_at = $51,
     transition_at = $52, process = if($53 = '', process, $53), asked = $54,
-    id = $45, token = $46, slot = $47, acquired_at = $50;
+    id = $45, token = $46, slot = $47, acquired_at = $50, former = $60;
 
 -- name: apply_slot_offered
 -- The slots of whom the mutex is offered to.
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
-     transition_at, process, asked)
-SELECT $1, $14, $15, 0, 0, $55, 0, 0, 0, $20, $16, '' FROM dual
+     transition_at, process, asked, former)
+SELECT $1, $14, $15, 0, 0, $55, 0, 0, 0, $20, $16, '', 0 FROM dual
 WHERE @simba > 0
 ON DUPLICATE KEY UPDATE slots = $55, token = 0;
 
@@ -382,7 +383,7 @@ SELECT if(EXISTS (
 
 -- name: list
 -- The mutexes that have an owner or waiters.
--- What is in a comment is for `list_slots`: of several owners the oldest.
+-- What is in a comment is for `list_slots`: a row for each of several owners.
 SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id),
     coalesce(/*slots s.acquired_at, slots*/ m.acquired_at),
     coalesce(/*slots s.ttl_at, slots*/ m.ttl_at),
@@ -391,14 +392,12 @@ SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id),
         if(t.version = m.version, t.token, m.fencing_token)),
     coalesce(/*slots s.broken, slots*/ if(t.version = m.version, t.broken, 0)),
     cast(unix_timestamp(now(3)) * 1000 AS unsigned), coalesce(w.waiting, 0)
+    /*slots , s.slots, s.slot slots*/
 FROM simba_mutex m
 /*slots LEFT JOIN simba_slot s ON m.owner_id = 'slots@'
     AND s.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
-    AND s.token = (
-        SELECT min(o.token) FROM simba_slot o
-        WHERE o.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
-            AND o.token <> 0 AND o.transition_at
-                >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)) slots*/
+    AND s.token <> 0 AND s.transition_at
+        >= cast(unix_timestamp(now(3)) * 1000 AS unsigned) slots*/
 LEFT JOIN simba_tenure t
     ON t.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
 LEFT JOIN (
@@ -409,7 +408,7 @@ LEFT JOIN (
 ) w ON w.mutex = convert(m.mutex USING utf8mb4) COLLATE utf8mb4_nopad_bin
 WHERE m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
     OR w.waiting > 0
-ORDER BY m.mutex
+ORDER BY m.mutex /*slots , s.token slots*/
 
 -- name: list_bare
 -- Who owns this mutex, or any, by simba_mutex alone: for observers where our

@@ -78,6 +78,7 @@ CREATE TABLE IF NOT EXISTS simba_slot (
     transition_at bigint NOT NULL,
     process varchar(32) COLLATE "C" NOT NULL,
     asked varchar(128) COLLATE "C" NOT NULL,
+    former bigint NOT NULL, -- token of the tenure that began before
     PRIMARY KEY (mutex, attempt)
 ) WITH (fillfactor = 50);
 

@@ -184,7 +184,7 @@ ORDER BY w.place
 -- row at least.
 -- $1 mutex, $2 version
 SELECT s.attempt, s.id, s.token, s.slot, s.slots, s.broken, s.acquired_at,
-    s.ttl_at, s.transition_at, s.process, s.asked
+    s.ttl_at, s.transition_at, s.process, s.asked, s.former
 FROM simba_mutex m
 LEFT JOIN simba_slot s ON s.mutex = $1
 WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
@@ -207,7 +207,7 @@ ORDER BY s.token
 -- into it: $44 attempt or '', id, token, slot, slots, broken, acquired_at,
 -- ttl_at, transition_at, process or '': as it was, $54 asked; $55 slots of whom
 -- it is offered to, or 0; $56, $57 slots of who comes; $58 '': simba_slot says
--- nothing; $59 1: all that were there are broken.
+-- nothing; $59 1: all that were there are broken; $60 token of the tenure before.
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
@@ -268,13 +268,13 @@ WITH m AS (
 ), slot AS (
     INSERT INTO simba_slot
         (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
-         transition_at, process, asked)
+         transition_at, process, asked, former)
     SELECT $1, v.* FROM m, (VALUES
         ($44::varchar, $45::varchar, $46::bigint, $47::int, $48::int,
          $49::smallint, $50::bigint, $51::bigint, $52::bigint, $53::varchar,
-         $54::varchar),
+         $54::varchar, $60::bigint),
         (CASE $55::int WHEN 0 THEN '' ELSE $14 END, $15, 0, 0, $55::int, 0, 0, 0,
-         $20::bigint, $16, '')
+         $20::bigint, $16, '', 0)
     ) v
     WHERE v.column1 <> ''
     ON CONFLICT (mutex, attempt) DO UPDATE
@@ -282,6 +282,7 @@ WITH m AS (
         slots = excluded.slots, broken = excluded.broken,
         acquired_at = excluded.acquired_at, ttl_at = excluded.ttl_at,
         transition_at = excluded.transition_at, asked = excluded.asked,
+        former = excluded.former,
         process = coalesce(nullif(excluded.process, ''), simba_slot.process)
 ) slots*/
 SELECT (SELECT pg_notify('simba_' || $36, $1) WHERE $36 <> ''),
@@ -376,7 +377,7 @@ WITH moment AS MATERIALIZED (
     WHERE lapses_at >= ms
     GROUP BY mutex
 )
--- What is in a comment is for `list_slots`: of several owners the oldest.
+-- What is in a comment is for `list_slots`: a row for each of several owners.
 SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id::text),
     coalesce(/*slots s.acquired_at, slots*/ m.acquired_at),
     coalesce(/*slots s.ttl_at, slots*/ m.ttl_at),
@@ -385,17 +386,15 @@ SELECT m.mutex, coalesce(/*slots s.id, slots*/ m.owner_id::text),
         CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END),
     coalesce(/*slots s.broken, slots*/
         CASE WHEN t.version = m.version THEN t.broken ELSE 0 END), ms,
-    coalesce(line.waiting, 0)
+    coalesce(line.waiting, 0) /*slots , s.slots, s.slot slots*/
 FROM moment CROSS JOIN simba_mutex m
 /*slots LEFT JOIN simba_slot s ON s.mutex = m.mutex COLLATE "C"
-    AND m.owner_id = 'slots@' AND s.token = (
-        SELECT min(o.token) FROM simba_slot o
-        WHERE o.mutex = m.mutex COLLATE "C" AND o.token <> 0
-            AND o.transition_at >= ms) slots*/
+    AND m.owner_id = 'slots@' AND s.token <> 0
+    AND s.transition_at >= ms slots*/
 LEFT JOIN simba_tenure t ON t.mutex = m.mutex COLLATE "C"
 LEFT JOIN line ON line.mutex = m.mutex COLLATE "C"
 WHERE m.transition_at >= ms OR line.waiting > 0
-ORDER BY m.mutex
+ORDER BY m.mutex /*slots , s.token slots*/
 
 -- name: list_bare
 -- Who owns this mutex, or any, by simba_mutex alone: for observers where our

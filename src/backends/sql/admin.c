@@ -42,19 +42,31 @@ bool simba__sql_lists_crowd(const struct simba__sql_rows *rows)
     return i < rows->count;
 }
 
+/* `list_slots` has a row for each of several owners, the oldest first. */
 void simba__sql_add_list(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows)
 {
-    for (int i = 0; i < rows->count; i++) {
-        simba_owner owner = simba__sql_read_owner(rows, i);
-        const char *name = rows->cell(rows, i, SIMBA__SQL_MUTEX);
+    const char *name, *last = NULL;
 
+    for (int i = 0; i < rows->count; i++, last = name) {
+        simba_owner owner = simba__sql_read_owner(rows, i);
+
+        name = rows->cell(rows, i, SIMBA__SQL_MUTEX);
         request->asked->reply.store_ms =
             simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
-        if (name != NULL) {
+        if (request->statement == SIMBA__SQL_LIST_SLOTS) {
+            owner.slots =
+                (uint32_t)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_MORE);
+            owner.slot =
+                (uint32_t)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_SLOT);
+        }
+        if (name != NULL && (last == NULL || strcmp(name, last) != 0)) {
             simba_request_add_mutex(
                 request->asked, name, &owner,
                 (int)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING));
+        }
+        if (name != NULL && owner.slots > 1) {
+            simba_request_add_owner(request->asked, &owner);
         }
     }
 }

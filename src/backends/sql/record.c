@@ -209,6 +209,8 @@ static void load_owner(struct simba__sql_record *record,
     if (owner->id[0] == '\0') {
         return;
     }
+    owner->former =
+        was->former_token == SIMBA__SQL_ANOTHER ? 0 : was->former_token;
     owner->acquired_at_ms = number_of(rows, SIMBA__SQL_ACQUIRED_AT);
     owner->ttl_at_ms = number_of(rows, SIMBA__SQL_TTL_AT);
     owner->transition_at_ms = record->transition_at_ms;

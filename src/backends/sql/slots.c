@@ -25,7 +25,8 @@ enum column {
     TTL_AT,
     TRANSITION_AT,
     PROCESS,
-    ASKED
+    ASKED,
+    FORMER
 };
 
 bool simba__sql_is_crowd(const struct simba__mutex_record *mutex)
@@ -73,6 +74,7 @@ static void read_tenure(struct simba__tenure *tenure,
     owner->acquired_at_ms = simba__sql_number(rows, row, ACQUIRED_AT);
     owner->ttl_at_ms = simba__sql_number(rows, row, TTL_AT);
     owner->transition_at_ms = simba__sql_number(rows, row, TRANSITION_AT);
+    owner->former = (uint64_t)simba__sql_number(rows, row, FORMER);
     read_asked(tenure, rows, row);
 }
 
@@ -269,4 +271,5 @@ void simba__sql_bind_slots(struct simba__sql_params *params,
     simba__sql_add_text(params,
                         simba__sql_needs_slots(mutex) ? SIMBA__CROWD_ID : "");
     simba__sql_add_number(params, record->is_crowd && record->row.is_broken);
+    simba__sql_add_number(params, (int64_t)slot->owner.former);
 }

@@ -587,7 +587,8 @@ enum simba__sql_summary {
     SIMBA__SQL_MUTEX_BROKEN,
     SIMBA__SQL_MUTEX_NOW,
     SIMBA__SQL_MUTEX_WAITING,
-    SIMBA__SQL_MUTEX_MORE
+    SIMBA__SQL_MUTEX_MORE, /* of `list_slots`: how many the owner suffers */
+    SIMBA__SQL_MUTEX_SLOT
 };
 
 /** The owner in a row of these; none, if nobody has it. */

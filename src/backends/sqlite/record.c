@@ -159,7 +159,8 @@ static int load_owner(struct simba__sqlite *self,
         record->lease_ms = sqlite3_column_int64(row, 9);
         record->is_handover = sqlite3_column_int(row, 10) != 0;
         owner->is_broken = sqlite3_column_int(row, 11) != 0;
-        before->former_token = (uint64_t)sqlite3_column_int64(row, 12);
+        owner->former = before->former_token =
+            (uint64_t)sqlite3_column_int64(row, 12);
         read_text(row, 13, before->first.asked, sizeof before->first.asked);
         owner->is_asked = before->first.asked[0] != '\0';
         before->first.connection = SIMBA__SQLITE_OWNER;
