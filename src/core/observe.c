@@ -54,6 +54,34 @@ static uint64_t newest_owner(const struct simba__observe_event *event)
                : event->owners[event->owner_count - 1].token;
 }
 
+/* Nobody could own it beside those who do: while they last, numbers that were
+ * given since are of others who have left the queue. */
+static bool is_full(const struct simba__observe_event *event)
+{
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; i < event->owner_count; i++) {
+        size_t slots = event->owners[i].slots;
+
+        least = slots < least ? slots : least;
+    }
+    return event->owner_count >= least;
+}
+
+/* Each number that was given since the last read must be of one who began, and
+ * is there. */
+static bool is_number_missed(const struct simba__observe *o,
+                             const struct simba__observe_event *event)
+{
+    uint64_t began = 0;
+
+    for (size_t i = 0; i < event->owner_count; i++) {
+        began += event->owners[i].token > o->known;
+    }
+    return event->next_serial - o->next_serial != began &&
+           !(is_same_all(o, event) && is_full(event));
+}
+
 /* Of several owners each knows who began before it; and the store tells of one
  * that began after them and is gone. */
 static bool is_missed_of_several(const struct simba__observe *o,
@@ -61,6 +89,9 @@ static bool is_missed_of_several(const struct simba__observe *o,
 {
     uint64_t newest = o->known;
 
+    if (o->next_serial != 0 && event->next_serial != 0) {
+        return is_number_missed(o, event);
+    }
     for (size_t i = 0; i < event->owner_count; i++) {
         const simba_owner *owner = &event->owners[i];
         bool is_last = i + 1 == event->owner_count;

@@ -305,6 +305,52 @@ TEST(test_observe__who_was_not_next_is_a_gap)
     assert_true(up.has_gap);
 }
 
+/* Several of them, and the number of who comes next. */
+static void all_numbered(const simba_owner *owners, size_t count, uint64_t next)
+{
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_READ,
+                                         .owners = owners,
+                                         .owner_count = count,
+                                         .owned = (uint32_t)count,
+                                         .serial = next - 1,
+                                         .next_serial = next};
+
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    assert_true(up.read);
+    event.seq = o.seq;
+    event.now_ms = o.now_ms + 5;
+    simba__observe_step(&o, &event, &up);
+}
+
+TEST(test_observe__several_are_counted_by_their_numbers)
+{
+    static const simba_owner all[] = {{.id = "a", .token = 10, .slots = 3},
+                                      {.id = "b", .token = 20, .slots = 3},
+                                      {.id = "c", .token = 30, .slots = 3},
+                                      {.id = "e", .token = 50, .slots = 3}};
+
+    begin();
+    o.knows_ended = false;
+    read_is("", 0, 105);
+    numbered("", 1, 0);
+    all_numbered(all, 2, 3);
+    assert_true(up.changed && !up.has_gap);
+    all_numbered(all, 2, 3);
+    assert_false(up.changed);
+    all_numbered(all, 3, 4);
+    assert_true(up.changed && !up.has_gap);
+    all_numbered(all, 3, 5); /* 4 found no room, and left */
+    assert_false(up.changed);
+    all_numbered(all + 1, 3, 6);
+    assert_true(up.changed && !up.has_gap);
+    all_numbered(all + 2, 2, 6);
+    assert_true(up.changed && !up.has_gap);
+    all_numbered(all + 2, 2, 7); /* 6 came and went */
+    assert_true(up.changed && up.has_gap);
+    numbered("", 7, 0);
+    assert_true(up.changed && !up.has_gap);
+}
+
 TEST(test_observe__a_silence_is_no_gap_for_who_knows)
 {
     begin();

@@ -104,7 +104,8 @@ typedef struct simba_reply {
      * mutex, in the order they are served: the number of the owner, or if there
      * is none, the next to be given; and the number of who is next, which of a
      * free mutex is the same. Nobody came and went between two reads if
-     * `serial` of the second is `next_serial` of the first. 0: not numbered */
+     * `serial` of the second is `next_serial` of the first; of several owners,
+     * if as many began as `next_serial` has grown by. 0: not numbered */
     uint64_t serial, next_serial;
 
     /* With SIMBA_CAN_SLOTS and SIMBA_CAN_HAND_OVER; else 0 and "". */
@@ -253,7 +254,8 @@ SIMBA_API void simba_request_add_waiter(simba_request *request,
 /** Add one to the owners that a read answers, or to those of the mutex that
  * was last added to a list; the oldest first; copied. Not needed where there is
  * one at most, which the reply or simba_request_add_mutex() tells. A read
- * without `want_queue` may leave it out: who needs it asks again with it.
+ * without `want_queue` may leave it out: who needs it asks again with it. Each
+ * has `former` with SIMBA_TELLS_ENDED.
  * Threads: whoever has the request. */
 SIMBA_API void simba_request_add_owner(simba_request *request,
                                        const simba_owner *owner);

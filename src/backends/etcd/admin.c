@@ -77,6 +77,7 @@ static void tell_members(struct admin *admin)
     simba__etcd_owner who;
     simba_owner told;
 
+    reply->owner = simba_owner_none(); /* all may have died */
     for (; simba__etcd_next_member(&admin->txn, &all, &who, name);
          simba_crowd_add(&crowd, who.slots)) {
         told = simba__etcd_owner_told(&who);
@@ -143,37 +144,76 @@ static bool read_name(const simba__etcd_kv *kv, size_t skip, simba_listed *to)
            snprintf(to->mutex, sizeof to->mutex, "%s", name) > 0;
 }
 
+static bool is_same(const simba_listed *a, const simba_listed *b)
+{
+    return strcmp(a->mutex, b->mutex) == 0;
+}
+
+/* Those of one name together, the oldest owner first. */
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const simba_listed *)a)->mutex,
-                  ((const simba_listed *)b)->mutex);
+    const simba_listed *one = a, *other = b;
+    int order = strcmp(one->mutex, other->mutex);
+
+    return order != 0 ? order
+                      : (one->owner.token > other->owner.token) -
+                            (one->owner.token < other->owner.token);
 }
 
 /* One for each owner and each waiter; those of one name become one. */
 static void tell_list(struct admin *admin)
 {
-    simba_listed *all = admin->listed;
+    simba_listed *all = admin->listed, *end = all + admin->count, *next;
 
     qsort(all, admin->count, sizeof *all, by_name);
-    for (size_t i = 0, next; i < admin->count; i = next) {
-        for (next = i + 1;
-             next < admin->count && by_name(&all[next], &all[i]) == 0; next++) {
-            all[i].waiting += all[next].waiting;
-            if (all[next].owner.id[0] != '\0') {
-                all[i].owner = all[next].owner;
-            }
+    for (simba_listed *one = all, *owner; one < end; one = next) {
+        int waiting = 0;
+
+        for (next = one; next < end && is_same(next, one); next++) {
+            waiting += next->waiting;
         }
-        simba_request_add_mutex(admin->base.request, all[i].mutex,
-                                &all[i].owner, all[i].waiting);
+        for (owner = one; owner + 1 < next && owner->waiting > 0; owner++) {
+        }
+        simba_request_add_mutex(admin->base.request, one->mutex, &owner->owner,
+                                waiting);
+        for (; owner < next && owner->waiting == 0; owner++) {
+            simba_request_add_owner(admin->base.request, &owner->owner);
+        }
     }
     finish(admin, SIMBA_OK, NULL);
 }
 
-/* A page of owners, or after them of waiters. */
+/* An entry of a list; false: it is none. Of several each has its own. */
+static bool read_listed(const simba__etcd_kv *kv,
+                        char letter,
+                        size_t skip,
+                        simba_listed *to)
+{
+    simba__etcd_owner owner = simba__etcd_owner_read(kv);
+    size_t slash = kv->key.length;
+
+    while (letter == 'L' && slash > skip && kv->key.at[slash - 1] != '/') {
+        slash--;
+    }
+    if (letter == 'L' && slash < kv->key.length) {
+        char slots[SIMBA__ETCD_MEMBER];
+
+        snprintf(slots, sizeof slots, "%.*s", (int)(kv->key.length - slash),
+                 kv->key.at + slash);
+        owner.slots = (uint32_t)strtoul(slots, NULL, 10);
+    }
+    to->waiting = letter == 'W';
+    to->owner =
+        letter == 'W' ? simba_owner_none() : simba__etcd_owner_told(&owner);
+    return !(letter == 'O' && owner.is_crowd) && read_name(kv, skip, to);
+}
+
+/* A page of owners, after them of those that several are, or of waiters. */
 static void take_list(struct admin *admin)
 {
+    static const char *const letters[] = {"O", "L", "W"};
     const simba__etcd_got *got = admin->txn.got;
-    bool is_waiters = admin->txn.asked[0][0] == 'W';
+    size_t which = 0;
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
     simba_listed *all =
         realloc(admin->listed, (admin->count + got->here + 1) * sizeof *all);
@@ -184,24 +224,24 @@ static void take_list(struct admin *admin)
         finish(admin, SIMBA_ENOMEM, NULL);
         return;
     }
+    while (letters[which][0] != admin->txn.asked[0][0]) {
+        which++;
+    }
     admin->listed = all;
     while (simba__etcd_next_kv(&rest, &kv)) {
-        simba_listed *to = &all[admin->count];
-        simba__etcd_owner owner = simba__etcd_owner_read(&kv);
-
-        to->waiting = is_waiters;
-        to->owner =
-            is_waiters ? simba_owner_none() : simba__etcd_owner_told(&owner);
-        admin->count += read_name(&kv, skip, to);
+        admin->count += read_listed(&kv, letters[which][0], skip,
+                                    &all[admin->count]);
     }
     admin->txn.from = NULL;
     if (got->count > (int64_t)got->here && kv.key.length > 0) {
         snprintf(admin->from, sizeof admin->from, "%.*s\1", /* behind it */
                  (int)kv.key.length, kv.key.at);
         admin->txn.from = admin->from;
-        get(admin, is_waiters ? "W" : "O", take_list);
-    } else if (!is_waiters) {
-        get(admin, "W", take_list);
+    } else {
+        which++;
+    }
+    if (which < sizeof letters / sizeof letters[0]) {
+        get(admin, letters[which], take_list);
     } else {
         tell_list(admin);
     }

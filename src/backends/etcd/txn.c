@@ -38,11 +38,11 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
 
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
                        letter == 'S'                      ? 's'
-                       : strchr("gM", letter) != NULL     ? 'm'
+                       : strchr("gML", letter) != NULL    ? 'm'
                        : strchr("pfRNQW", letter) != NULL ? 'q'
                        : letter == 'O'                    ? 'o'
                                                           : letter);
-    if (strchr("sSOW", letter) == NULL) {
+    if (strchr("sSOLW", letter) == NULL) {
         simba__text_escape(&text, txn->mutex);
     }
     if (strchr("xqpfvbmgMRNQ", letter) != NULL) {
@@ -282,13 +282,13 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
 
         (void)simba__etcd_key(txn, *letters);
         simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
-        if (strchr("RNQMOW", *letters) != NULL) {
+        if (strchr("RNQMOLW", *letters) != NULL) {
             txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, txn->key);
             simba__pb_number(txn->text, 3,
-                             is_order && !txn->is_whole       ? 3
-                             : strchr("OW", *letters) != NULL ? PAGE
-                                                              : 0);
+                             is_order && !txn->is_whole        ? 3
+                             : strchr("OLW", *letters) != NULL ? PAGE
+                                                               : 0);
             simba__pb_number(txn->text, 5, is_order ? 2 : is_oldest_first);
             simba__pb_number(txn->text, 6, is_order || is_oldest_first ? 2 : 0);
             simba__pb_number(txn->text, 8, *letters == 'W');

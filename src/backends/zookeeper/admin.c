@@ -242,6 +242,7 @@ static void tell_serials(const admin_t *admin,
                          int count)
 {
     const simba__zk_reply *reply = last_of(admin, CHILDREN);
+    int owned = (int)admin->base.request->reply.owned;
     simba_reply *told = &admin->base.request->reply;
     simba__zk_view view = {
         .czxid = reply->stat.czxid,
@@ -253,7 +254,7 @@ static void tell_serials(const admin_t *admin,
     told->serial = simba__zk_serial(
         serials, count > 0 ? simba__zk_position(names[0]) : next);
     told->next_serial = simba__zk_serial(
-        serials, count > 1 ? simba__zk_position(names[1]) : next);
+        serials, count > owned ? simba__zk_position(names[owned]) : next);
 }
 
 /* The first of the children are made its latches, in their order. */
@@ -297,18 +298,15 @@ static void read_latches(admin_t *admin)
 
 /* --- list: which mutexes there are --------------------------------------- */
 
-/* How many wait for one, -1: it is free; and which is its lowest latch. */
-static int find_lowest(const admin_t *admin, int which, const char **lowest)
+/* Who owns one of them: the first of its latches. */
+static char *const *find_owners(const admin_t *admin,
+                                int which,
+                                simba__zk_standing *where)
 {
     const simba__zk_reply *one = &admin->batches[LATCHES].replies[which];
-    simba__zk_standing where;
 
-    simba__zk_stand(one->names, one->count, NULL, &where);
-    if (where.lowest < 0) {
-        return -1;
-    }
-    *lowest = one->names[where.lowest];
-    return where.latches - (int)where.owned;
+    simba__zk_stand(one->names, one->count, NULL, where);
+    return where->owned > 0 ? &one->names[where->lowest] : NULL;
 }
 
 /* A mutex that went meanwhile is not listed. */
@@ -317,20 +315,27 @@ static void list_owners(admin_t *admin)
     const simba__zk_reply *all = last_of(admin, CHILDREN);
     const simba__zk_reply *owner = admin->batches[OWNERS].replies;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
-    const char *lowest;
+    simba__zk_standing where;
 
     for (int i = 0; i < all->count; i++) {
-        int waiting = find_lowest(admin, i, &lowest);
-        simba_owner who;
-
-        if (waiting < 0) {
-            continue;
-        }
-        who = simba__zk_owner_of(owner, lowest);
-        if (owner++->rc == SIMBA__ZK_OK &&
+        char *const *latches = find_owners(admin, i, &where);
+        bool is_ours =
             simba__zk_unescape(all->names[i], name) &&
-            simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(admin->base.request, name, &who, waiting);
+            simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE;
+        bool is_listed = false;
+
+        for (uint32_t k = 0; k < where.owned; k++, owner++) {
+            simba_owner who = simba__zk_owner_of(owner, latches[k]);
+
+            if (owner->rc != SIMBA__ZK_OK || !is_ours) {
+                continue;
+            }
+            if (!is_listed) {
+                simba_request_add_mutex(admin->base.request, name, &who,
+                                        where.latches - (int)where.owned);
+            }
+            is_listed = true;
+            simba_request_add_owner(admin->base.request, &who);
         }
     }
     simba__zk_admin_finish(admin, SIMBA__ZK_OK);
@@ -340,12 +345,14 @@ static void list_latches(admin_t *admin)
 {
     simba__zk_batch *batch = simba__zk_admin_begin(admin, OWNERS);
     const simba__zk_reply *all = last_of(admin, CHILDREN);
-    const char *lowest;
+    simba__zk_standing where;
     char *path;
 
     for (int i = 0; i < all->count; i++) {
-        if (find_lowest(admin, i, &lowest) >= 0) {
-            if (asprintf(&path, "%s/%s", all->names[i], lowest) < 0) {
+        char *const *latches = find_owners(admin, i, &where);
+
+        for (uint32_t k = 0; k < where.owned; k++) {
+            if (asprintf(&path, "%s/%s", all->names[i], latches[k]) < 0) {
                 path = NULL;
             }
             batch->packets.is_failed |= path == NULL;
