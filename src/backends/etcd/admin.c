@@ -77,7 +77,6 @@ static void tell_members(struct admin *admin)
     simba__etcd_owner who;
     simba_owner told;
 
-    reply->owner = simba_owner_none(); /* all may have died */
     for (; simba__etcd_next_member(&admin->txn, &all, &who, name);
          simba_crowd_add(&crowd, who.slots)) {
         told = simba__etcd_owner_told(&who);
@@ -166,18 +165,20 @@ static void tell_list(struct admin *admin)
     simba_listed *all = admin->listed, *end = all + admin->count, *next;
 
     qsort(all, admin->count, sizeof *all, by_name);
-    for (simba_listed *one = all, *owner; one < end; one = next) {
+    for (simba_listed *one = all; one < end; one = next) {
+        const simba_owner *oldest = &one->owner;
         int waiting = 0;
 
         for (next = one; next < end && is_same(next, one); next++) {
             waiting += next->waiting;
+            oldest = oldest->id[0] == '\0' ? &next->owner : oldest;
         }
-        for (owner = one; owner + 1 < next && owner->waiting > 0; owner++) {
-        }
-        simba_request_add_mutex(admin->base.request, one->mutex, &owner->owner,
+        simba_request_add_mutex(admin->base.request, one->mutex, oldest,
                                 waiting);
-        for (; owner < next && owner->waiting == 0; owner++) {
-            simba_request_add_owner(admin->base.request, &owner->owner);
+        for (; one < next; one++) {
+            if (one->owner.id[0] != '\0') {
+                simba_request_add_owner(admin->base.request, &one->owner);
+            }
         }
     }
     finish(admin, SIMBA_OK, NULL);
@@ -191,13 +192,12 @@ static bool read_listed(const simba__etcd_kv *kv,
 {
     simba__etcd_owner owner = simba__etcd_owner_read(kv);
     size_t slash = kv->key.length;
+    char slots[SIMBA__ETCD_MEMBER];
 
     while (letter == 'L' && slash > skip && kv->key.at[slash - 1] != '/') {
         slash--;
     }
-    if (letter == 'L' && slash < kv->key.length) {
-        char slots[SIMBA__ETCD_MEMBER];
-
+    if (letter == 'L') {
         snprintf(slots, sizeof slots, "%.*s", (int)(kv->key.length - slash),
                  kv->key.at + slash);
         owner.slots = (uint32_t)strtoul(slots, NULL, 10);
@@ -229,8 +229,8 @@ static void take_list(struct admin *admin)
     }
     admin->listed = all;
     while (simba__etcd_next_kv(&rest, &kv)) {
-        admin->count += read_listed(&kv, letters[which][0], skip,
-                                    &all[admin->count]);
+        admin->count +=
+            read_listed(&kv, letters[which][0], skip, &all[admin->count]);
     }
     admin->txn.from = NULL;
     if (got->count > (int64_t)got->here && kv.key.length > 0) {
