@@ -218,6 +218,7 @@ struct owner {
     simba_store *store;
     const char *mutex;
     int often;
+    uint32_t slots;
     uint64_t tokens[BOOK_MOST];
 };
 
@@ -228,6 +229,7 @@ static void *own_often(void *argument)
     SIMBA_LOCKER_SCOPE simba_locker *locker = NULL;
 
     options.mutex = owner->mutex;
+    options.slots = owner->slots;
     if (simba_locker_open(owner->store, &options, &locker, NULL) != SIMBA_OK) {
         return NULL;
     }
@@ -431,6 +433,80 @@ TEST(test_retrieval__sees_how_owners_alternate)
     own_slowly(store, mutex, book);
     simba_retrieval_close(retrieval);
     assert_true(check_book(book) >= least_seen(MANY * 60 + 1));
+    for (int i = 0; i < MANY; i++) {
+        simba_store_close(stores[i]);
+    }
+    free(owners);
+    free(book);
+    simba_store_close(store);
+}
+
+/* None is made up or told twice, none ends that did not begin; and there is a
+ * gap where one was missed, and only there if the store knows. */
+static void check_several(const struct book *book)
+{
+    int begun[BOOK_MOST] = {0}, missed = book->tenures, gaps = 0, owned = 0;
+
+    for (int i = 0; i < book->count; i++) {
+        const simba_state *told = &book->told[i];
+
+        gaps += told->has_gap;
+        if (!simba_state_is_changed(told)) {
+            assert_true(told->has_gap);
+            continue;
+        }
+        if (told->before.token != 0) {
+            assert_int_equal(begun[tenure_of(book, told->before.token)]++, 1);
+            owned--;
+        }
+        if (told->after.token != 0) {
+            assert_int_equal(begun[tenure_of(book, told->after.token)]++, 0);
+            owned++;
+            missed--;
+        }
+        assert_int_equal(told->owned, owned);
+    }
+    assert_int_equal(owned, 0);
+    assert_true(missed == 0 || gaps > 0);
+    assert_true(gaps <= missed || !can(SIMBA_TELLS_ENDED));
+}
+
+TEST(test_retrieval__misses_none_of_several_in_silence)
+{
+    enum { MANY = 3, OFTEN = 20 };
+    simba_store *store = open_store(), *stores[MANY];
+    struct book *book = calloc(1, sizeof *book);
+    struct owner *owners = calloc(MANY, sizeof *owners);
+    pthread_t threads[MANY];
+    char mutex[64];
+    simba_retrieval *retrieval;
+    void *result;
+
+    capabilities = simba_probe_ops(store)->capabilities;
+    if (!can(SIMBA_CAN_SLOTS)) {
+        free(owners);
+        free(book);
+        simba_store_close(store);
+        skip();
+    }
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    retrieval = watch_by_push(store, mutex, book);
+    for (int i = 0; i < MANY; i++) {
+        stores[i] = open_store();
+        owners[i] = (struct owner){.store = stores[i],
+                                   .mutex = mutex,
+                                   .often = OFTEN,
+                                   .slots = MANY - 1};
+        pthread_create(&threads[i], NULL, own_often, &owners[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, &owners[i]);
+        note_tenures(book, &owners[i]);
+    }
+    own_slowly(store, mutex, book);
+    simba_retrieval_close(retrieval);
+    check_several(book);
     for (int i = 0; i < MANY; i++) {
         simba_store_close(stores[i]);
     }
