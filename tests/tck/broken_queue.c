@@ -150,6 +150,24 @@ static void ended_is_owner(struct simba__mutex_record *record,
     request->reply.ended = record->tenure_token;
 }
 
+static void former_untold(struct simba__mutex_record *record,
+                          simba_request *request)
+{
+    struct simba__tenure *tenure;
+
+    (void)request;
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        tenure->owner.former = 0;
+    }
+}
+
+static void only_the_oldest_is_told(struct simba__mutex_record *record,
+                                    simba_request *request)
+{
+    (void)record;
+    request->reply.owned = request->reply.owned > 0;
+}
+
 /* --- names --------------------------------------------------------------- */
 
 static void ids_are_cut(struct simba__mutex_record *record,
@@ -218,6 +236,8 @@ const struct fault broken_others[] = {
     {.name = "repeat_begins_anew", .after = repeat_begins_anew},
     {.name = "clock_goes_back", .after = clock_goes_back},
     {.name = "ended_is_owner", .after = ended_is_owner},
+    {.name = "former_untold", .after = former_untold},
+    {.name = "only_the_oldest_is_told", .after = only_the_oldest_is_told},
     {.name = "list_ends_early", .list_most = 2},
     {.name = "list_has_a_page", .list_most = 100},
     {.name = "list_escapes", .list_escapes = true},

@@ -81,6 +81,8 @@ enum { PATIENCE_MS = 3000 };
     X(repeat_begins_anew, "times.only_the_end_moves")                          \
     X(clock_goes_back, "scheduler.keeps_the_beat")                             \
     X(ended_is_owner, "observer.read_tells_what_ended")                        \
+    X(former_untold, "observer.owners_tell_who_began_before")                  \
+    X(only_the_oldest_is_told, "observer.tells_each_tenure_of_several")        \
     X(list_ends_early, "admin.list_shows_all_of_them")                         \
     X(list_mixes_owners, "admin.list_shows_all_of_them")                       \
     X(names_trimmed_in_front, "names.spaces_at_the_front_matter")              \
