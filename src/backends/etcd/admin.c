@@ -83,9 +83,7 @@ static void tell_members(struct admin *admin)
         if (crowd.count == 0) {
             reply->owner = told;
         }
-        if (admin->base.request->want_queue) {
-            simba_request_add_owner(admin->base.request, &told);
-        }
+        simba_request_add_owner(admin->base.request, &told);
     }
     reply->owned = crowd.owned;
     reply->slots = crowd.slots;

@@ -596,8 +596,7 @@ static bool read_reply(const struct simba__redis_request *r,
     }
     if (r->script == SIMBA__REDIS_READ) {
         simba__redis_read_queue(reply, r->request);
-        simba__redis_read_owners(read, reply,
-                                 r->request->want_queue ? r->request : NULL);
+        simba__redis_read_owners(read, reply, r->request);
     }
     return true;
 }

@@ -571,7 +571,7 @@ return {is_mine and 1 or 0}
 -- the queue; or, counted, with how many they are and that word. Of a crowd it is as
 -- if the mutex were free, but the token is of the last tenure before the newest of
 -- them, and it ends with a list of what the script crowd would reply of each, the
--- oldest first; of that one only, if the queue is not told.
+-- oldest first.
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
 local owner, tenure = found[1], found[2]
 local offered = found[3] ~= JVM and found[3]
@@ -607,11 +607,9 @@ if owner == CROWD then
             break
         end
     end
-    if ARGV[2] ~= '0' then
-        table.sort(members, is_older)
-    end
-    for i = 1, ARGV[2] ~= '0' and #members or math.min(#members, 1) do
-        local m = read_member(members[i])
+    table.sort(members, is_older)
+    for i, m in ipairs(members) do
+        read_member(m)
         owners[i] = {0, now_us, m.id, tenure_of(m), m.ends - now_ms,
             m.token, 0, 0, 0, 0, {m.slot, m.slots, #members, least, ''}}
     end

@@ -196,8 +196,9 @@ static void fill_reply(struct simba__sql_request *request)
     struct simba__mutex_host host = {request, is_connected, wake_later};
     int64_t now_ms = request->record.now_us / 1000;
     struct simba__waiter_walk walk = {&request->record.mutex, &host, now_ms, 0};
-    const struct simba__tenure *tenure;
+    const simba_owner *owner;
     simba_waiter waiter;
+    size_t next = 0;
 
     /* Of several the one that is meant has been told. */
     if (asked->kind == SIMBA_READ || !simba__sql_is_crowd(walk.record)) {
@@ -209,12 +210,10 @@ static void fill_reply(struct simba__sql_request *request)
         asked->reply.owner.transition_at_ms =
             now_ms + asked->ttl_ms + asked->transition_ms;
     }
-    for (size_t i = 0; asked->want_queue && asked->kind == SIMBA_READ &&
-                       (tenure = simba__mutex_tenure(walk.record, i)) != NULL;
-         i++) {
-        if (simba__tenure_is_live(tenure, now_ms)) {
-            simba_request_add_owner(asked, &tenure->owner);
-        }
+    while (asked->kind == SIMBA_READ && simba__sql_is_crowd(walk.record) &&
+           (owner = simba__mutex_next_owner(walk.record, now_ms, &next)) !=
+               NULL) {
+        simba_request_add_owner(asked, owner);
     }
     while (asked->want_queue && asked->kind == SIMBA_READ &&
            simba__mutex_next_waiter(&walk, &waiter)) {

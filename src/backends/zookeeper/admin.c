@@ -193,7 +193,7 @@ static void take_owners(admin_t *admin,
         if (i == 0) {
             request->reply.owner = who;
         }
-        if (request->want_queue && count > 1) {
+        if (count > 1) {
             simba_request_add_owner(request, &who);
         }
     }
@@ -265,7 +265,7 @@ static void read_latches(admin_t *admin)
     simba_request *request = admin->base.request;
     simba__zk_standing where;
     simba__zk_batch *batch;
-    int count, owners = 1;
+    int count;
 
     if (!simba__zk_is_by_quorum(all->rc)) {
         simba__zk_admin_finish(admin, all->rc);
@@ -279,9 +279,6 @@ static void read_latches(admin_t *admin)
     count = where.latches;
     request->reply.owned = where.owned;
     request->reply.slots = where.slots;
-    if (request->kind == SIMBA_BREAK) { /* any of them may be meant */
-        owners = (int)where.owned;
-    }
     if (admin->is_numbered && mutex != NULL) {
         tell_serials(admin, &mutex->serials, all->names, count);
     }
@@ -290,7 +287,8 @@ static void read_latches(admin_t *admin)
         return;
     }
     batch = simba__zk_admin_begin(admin, DATA);
-    for (int i = 0; i < count && (i < owners || request->want_queue); i++) {
+    for (int i = 0; i < count && (i < (int)where.owned || request->want_queue);
+         i++) {
         simba__zk_ask(batch, SIMBA__ZK_GET_DATA, request->mutex, all->names[i]);
     }
     simba__zk_admin_send(admin, batch, read_data);
