@@ -717,7 +717,9 @@ static void do_what_is_due(struct simba__contend *c,
     if (!may_send(c) || c->now_ms < c->next_ms) {
         return;
     }
-    if (c->phase == SIMBA__WAITING && is_full && !c->is_urgent) {
+    /* Who asks once waits for that one answer without a limit of its own. */
+    if (c->phase == SIMBA__WAITING && is_full && !c->is_urgent &&
+        c->config.join) {
         c->is_held = true;
     } else if (c->phase == SIMBA__WAITING) {
         ask(c, up);

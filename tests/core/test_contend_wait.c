@@ -143,6 +143,16 @@ TEST(test_contend_wait__who_waits_for_room_can_stop_without_a_word)
     expect_wake_at(NEVER);
 }
 
+TEST(test_contend_wait__who_asks_once_needs_no_room)
+{
+    struct simba__contend_config config = default_config();
+
+    config.join = false;
+    use(config);
+    happen_full(SIMBA__START, S);
+    expect_sent(SIMBA_ACQUIRE);
+}
+
 TEST(test_contend_wait__who_is_woken_needs_no_room)
 {
     use(default_config());
