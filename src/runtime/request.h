@@ -44,7 +44,7 @@ struct simba__pending {
     struct simba__pending *next;
     simba_loop *loop; /* where its reply is awaited; NULL: it is a shim's */
     int64_t sent_ms;
-    bool is_in_window; /* it counts among the acquires under way */
+    bool is_in_window;    /* it counts among the acquires under way */
     simba_report *report; /* list, queue, findings; NULL: none */
     bool is_report_short; /* there was no memory for it */
     char *reason, *to;

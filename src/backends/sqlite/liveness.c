@@ -28,6 +28,9 @@ enum { TRIES = 16 };
 /* In a mode: whatever group and others may do. */
 enum { ALL_OTHERS = 077 };
 
+/* So many files of processes: they are in each other's way. */
+enum { CROWDED = 100 };
+
 /* How many dead processes are removed at a time, and how long that may wait for
  * others who write. */
 enum { DEAD_MOST = 32, REMOVAL_PATIENCE_MS = 5 };
@@ -261,6 +264,27 @@ enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
         return SIMBA__SQLITE_UNSURE;
     }
     return lock.l_type == F_UNLCK ? SIMBA__SQLITE_DEAD : SIMBA__SQLITE_ALIVE;
+}
+
+bool simba__sqlite_is_crowded(const struct simba__sqlite *self)
+{
+    int fd = openat(self->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    size_t n = 0;
+
+    if (directory == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return false;
+    }
+    /* A directory stream of our own: no other thread reads it. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    while (n < CROWDED && readdir(directory) != NULL) {
+        n++;
+    }
+    closedir(directory);
+    return n == CROWDED;
 }
 
 /* --- what the dead have left --------------------------------------------- */

@@ -452,6 +452,9 @@ void simba__sqlite_life_forked(struct simba__sqlite *self);
 enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
                                               const char *process);
 
+/** Do so many processes use the database that they hinder each other? */
+bool simba__sqlite_is_crowded(const struct simba__sqlite *self);
+
 /** Is this how processes are named? */
 bool simba__sqlite_is_process(const char *name);
 
