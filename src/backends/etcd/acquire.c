@@ -722,8 +722,11 @@ void simba__etcd_entry_forget(simba_entry *entry)
     entry->is_doubted = false; /* what comes late finds the session over */
     clear_waiter(e);
     simba__rpc_fini(&e->txn.rpc);
-    free(e->seen); /* no reply comes any more */
+    free(e->seen); /* no reply comes any more, or of another session */
     free(e->heir);
+    e->seen = NULL;
+    e->seen_count = 0;
+    e->heir = NULL;
     if (was_open) {
         simba_entry_drop(entry);
     }

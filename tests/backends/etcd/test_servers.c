@@ -86,6 +86,32 @@ TEST_AROUND(test_etcd__a_lease_that_ends_ends_the_tenure,
     release(&b);
 }
 
+/* What they had seen of several owners goes with it, and they go on. */
+TEST_AROUND(test_etcd__those_who_wait_for_a_slot_outlive_a_session,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c");
+
+    a.slots = b.slots = c.slots = 2;
+    ask(&a);
+    ask(&b);
+    assert_true(got.mine);
+    ask(&c);
+    assert_true(got.is_queued);
+    sh("etcdctl lease list | sed 1d | xargs -n1 etcdctl lease revoke");
+    renew(&b);
+    assert_false(got.mine);
+    ask(&c);
+    assert_true(got.is_queued);
+    leave(&c);
+    run(&c,
+        (simba_request){.kind = SIMBA_BREAK, .token = a.token, .now = true});
+    run(&c,
+        (simba_request){.kind = SIMBA_BREAK, .token = b.token, .now = true});
+}
+
 /* Whoever finds out that it has ended, and whatever session comes next: nobody
  * who waits watches that one. */
 TEST_AROUND(test_etcd__no_other_session_renews_a_tenure,
@@ -172,7 +198,8 @@ TEST_AROUND(test_etcd__lists_more_than_a_page, open_handles, close_handles)
     run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     sh("etcdctl del --prefix simba/o/page");
     assert_in_range(told.mutex_count, 1016, 1030);
-    assert_int_equal(wire.count, 3); /* two of owners, one of waiters */
+    /* Two of owners, one of several owners, one of waiters. */
+    assert_int_equal(wire.count, 4);
 }
 
 /* --- sessions ------------------------------------------------------------ */
