@@ -542,10 +542,12 @@ static enum simba__etcd_action decide(const entry_t *e)
     if (is_queued && simba__etcd_is_offered(e)) {
         return GRANT;
     }
+    if (e->crowd_mod != 0 && !(is_next && e->has_room) &&
+        silent_in_ms(e) <= 0) { /* the first may know of one owner only */
+        return OUST;
+    }
     if (is_next && (e->has_room || silent_in_ms(e) <= 0)) {
-        return e->crowd_mod != 0 && !e->has_room     ? OUST
-               : e->sent == GRANT && e->refusals > 1 ? LOOK
-                                                     : GRANT;
+        return e->sent == GRANT && e->refusals > 1 ? LOOK : GRANT;
     }
     if (is_queued) {
         return is_first_silent(e) ? EVICT : WAIT;

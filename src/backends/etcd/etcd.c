@@ -230,6 +230,23 @@ static int64_t lease_ms(const simba_entry *entry,
 
 /* --- renewing ------------------------------------------------------------ */
 
+/* Has another taken what we own, by what was read when a renewal failed? Of
+ * several o stands before ours. */
+static bool is_lost(simba__etcd_entry *e, simba__pb_bytes *rest)
+{
+    simba__etcd_got got = {0};
+    simba__etcd_owner crowd = {.is_crowd = true};
+
+    if (e->base.slots != 0 && simba__etcd_next_got(rest, &got)) {
+        crowd = simba__etcd_owner_read(&got.kv);
+    }
+    return !simba__etcd_next_got(rest, &got) || !crowd.is_crowd ||
+           crowd.is_broken ||
+           ((got.kv.value.length != strlen(e->mine.text) ||
+             memcmp(got.kv.value.at, e->mine.text, got.kv.value.length) != 0) &&
+            !simba__etcd_is_asked(e, &got.kv));
+}
+
 /* Those whose key has changed are not ours any more; if there are any, the
  * others were not tried. */
 static void on_renewed(simba__etcd_txn *txn,
@@ -254,11 +271,7 @@ static void on_renewed(simba__etcd_txn *txn,
         if (is_done) {
             e->since_ms = txn->rpc.exchange.sent_ms;
         } else if (status == SIMBA_OK) {
-            is_taken = !simba__etcd_next_got(&rest, &got) ||
-                       ((got.kv.value.length != strlen(e->mine.text) ||
-                         memcmp(got.kv.value.at, e->mine.text,
-                                got.kv.value.length) != 0) &&
-                        !simba__etcd_is_asked(e, &got.kv));
+            is_taken = is_lost(e, &rest);
             outcome = is_taken ? SIMBA_OK : SIMBA_EBUSY;
         }
         if (e->base.renewal != NULL) {
@@ -390,7 +403,7 @@ static const simba_session_ops session_ops = {
     .look = simba__etcd_entry_look,
     .remove = simba__etcd_entry_remove,
     .renew = renew,
-    .renew_most = 100,
+    .renew_most = 60, /* of 128 conditions a transaction may have, two each */
     .is_tenure_lasting = true,
     .lease_ms = lease_ms,
     .forget = simba__etcd_entry_forget,

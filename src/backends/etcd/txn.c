@@ -68,6 +68,14 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
     return txn->key;
 }
 
+/* What o says while there are several owners. Whoever knows of one only reads
+ * one that never is silent: it has no session to be seen by, and its lease
+ * lasts for 3,000 years. */
+#define CROWD_ID "(slots)"
+#define CROWD_VALUE                                                            \
+    "00000000000000000000000000000000 0000000000000000 0 99999999999999 0 "    \
+    "0 " CROWD_ID
+
 /* Puts its `text` together. */
 static const char *owner_write(simba__etcd_owner *owner)
 {
@@ -106,9 +114,10 @@ simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
         *asked++ = '\0';
         snprintf(owner.asked, sizeof owner.asked, "%s", asked);
     }
-    owner.is_crowd = owner.is_there && strcmp(id, SIMBA__CROWD_ID) == 0;
-    if (owner.is_crowd ||
-        simba__name_check_id(id, strlen(id)) == SIMBA__NAME_FINE) {
+    if (simba__name_check_id(id, strlen(id)) == SIMBA__NAME_FINE) {
+        owner.is_crowd =
+            simba__attempt_equal(owner.attempt, (simba_attempt){0, 0}) &&
+            owner.token == 0 && strcmp(id, CROWD_ID) == 0;
         owner.is_broken = is_broken != 0;
         memcpy(owner.id, id, strlen(id) + 1);
     } else if (owner.is_there) { /* whoever wrote it, it is respected */
@@ -198,11 +207,6 @@ static void delete_w(simba__etcd_txn *txn)
     simba__pb_end(txn->text, began);
 }
 
-/* What o says while there are several owners: one of whom nothing is known. */
-#define CROWD_VALUE                                                            \
-    "00000000000000000000000000000000 0000000000000000 0 0 0 "                 \
-    "0 " SIMBA__CROWD_ID
-
 /* None between these. Compare: 64 end of a range. */
 static void when_none(simba__etcd_txn *txn, const char *from, const char *end)
 {
@@ -214,15 +218,25 @@ static void when_none(simba__etcd_txn *txn, const char *from, const char *end)
     simba__pb_end(txn->text, began);
 }
 
-/* One of several owners goes, and with the last of them o. */
+/* There are several owners still, and who knows of one only has not taken it.
+ */
+static void when_crowd(simba__etcd_txn *txn)
+{
+    when(txn, 'o', VALUE, 0, CROWD_VALUE);
+}
+
+/* One of several owners goes, and with the last of them o, if it is theirs. */
 static void delete_member(simba__etcd_txn *txn, char letter)
 {
     char first[SIMBA__ETCD_KEY_SIZE + 1], end[SIMBA__ETCD_KEY_SIZE];
-    size_t began, nested;
+    size_t began[2], nested[2];
 
     put(txn, THEN, letter, NULL);
-    began = simba__pb_begin(txn->text, THEN);
-    nested = simba__pb_begin(txn->text, 4);
+    began[0] = simba__pb_begin(txn->text, THEN);
+    nested[0] = simba__pb_begin(txn->text, 4);
+    when_crowd(txn);
+    began[1] = simba__pb_begin(txn->text, THEN);
+    nested[1] = simba__pb_begin(txn->text, 4);
     snprintf(first, sizeof first, "%s", simba__etcd_key(txn, 'M'));
     memcpy(end, first, sizeof end);
     end[strlen(end) - 1]++; /* what follows on the slash */
@@ -232,8 +246,10 @@ static void delete_member(simba__etcd_txn *txn, char letter)
     when_none(txn, first, end);
     put(txn, THEN, 'o', NULL);
     put(txn, ELSE, 'o', CROWD_VALUE);
-    simba__pb_end(txn->text, nested);
-    simba__pb_end(txn->text, began);
+    for (int i = 1; i >= 0; i--) {
+        simba__pb_end(txn->text, nested[i]);
+        simba__pb_end(txn->text, began[i]);
+    }
 }
 
 /* Who stands far behind watches only the one before it: a put of that which
@@ -388,6 +404,9 @@ static void write_refresh(entry_t *e)
         e->base.token = e->mine.token;
     }
     when(&e->txn, own_letter(&e->base), VALUE, 0, e->mine.text);
+    if (e->base.slots != 0) {
+        when_crowd(&e->txn);
+    }
     if_alive(e);
     e->mine.session = (uint64_t)simba__etcd_of(e)->lease;
     e->mine.lease_ms = e->base.lease_ms;
@@ -532,10 +551,11 @@ void simba__etcd_write_renewal(simba__etcd_txn *txn,
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
         if (entries[i]->slots != 0) {
             memcpy(txn->member, e->txn.member, sizeof txn->member);
+            when_crowd(txn);
             put(txn, THEN, 'm', e->mine.text);
         }
         when(txn, own_letter(entries[i]), VALUE, 0, e->mine.text);
-        get(txn, ELSE, entries[i]->slots != 0 ? "m" : "o");
+        get(txn, ELSE, entries[i]->slots != 0 ? "om" : "o");
     }
     txn->asked[1][0] = '\0';
 }

@@ -185,6 +185,57 @@ TEST_AROUND(test_etcd__an_owner_without_a_token_is_not_believed,
     release(&a);
 }
 
+static void sh_of_mutex(const char *command)
+{
+    char *line;
+
+    assert_true(asprintf(&line, "o=simba/o/%s; %s", mutex, command) > 0);
+    sh(line);
+    free(line);
+}
+
+/* Versions that know of one owner only read one with a valid id, which has no
+ * session to be silent and whose lease does not end. */
+TEST_AROUND(test_etcd__several_are_one_owner_that_is_never_silent,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    a.slots = b.slots = 2;
+    ask(&a);
+    ask(&b);
+    assert_true(got.mine);
+    release(&a);
+    sh_of_mutex("etcdctl get $o --print-value-only | grep -Eqx '[0-9a-f]{32} "
+                "[0-9a-f]{16} 0 [0-9]{12,18} [0-9]{1,18} 0 [^@]+'");
+    release(&b);
+    sh_of_mutex("[ -z \"$(etcdctl get $o)\" ]");
+}
+
+/* If such a one owns it all the same, nobody renews beside it, and it stays the
+ * owner when those who were there before go. */
+TEST_AROUND(test_etcd__who_owns_alone_has_taken_it_from_several,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    a.slots = b.slots = 2;
+    ask(&a);
+    ask(&b);
+    assert_true(got.mine);
+    sh_of_mutex("etcdctl put $o \"$(printf %032x 7) $(printf %016x 7) 1 9999 0 "
+                "0 old\"");
+    renew(&a);
+    assert_false(got.mine);
+    release(&b);
+    release(&a);
+    run(&a, (simba_request){.kind = SIMBA_READ});
+    assert_string_equal(got.owner.id, "old");
+    sh_of_mutex("etcdctl del $o; etcdctl del --prefix simba/m");
+}
+
 /* A page has 1,000. */
 TEST_AROUND(test_etcd__lists_more_than_a_page, open_handles, close_handles)
 {
