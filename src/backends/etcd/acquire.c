@@ -10,7 +10,7 @@
  * alone, and says what is done next.
  *
  *   put:   GRANT ------------------------------------> FIRST
- *            | held, or somebody waits
+ *            | held, or somebody waits, or others were faster twice
  *            +--> JOIN --> watches are set --> LOOK --> BEHIND
  *   look:  LOOK, or as the first in the queue GRANT */
 #define _GNU_SOURCE
@@ -522,6 +522,7 @@ static bool is_first_silent(const entry_t *e)
 static enum simba__etcd_action decide(const entry_t *e)
 {
     bool is_queued = e->txn.create != 0;
+    bool joins = !is_queued && e->base.acquire != NULL && e->base.acquire->join;
     bool is_next =
         is_queued ? e->base.is_head : e->waiting_mod == 0 || e->is_queue_empty;
 
@@ -547,12 +548,14 @@ static enum simba__etcd_action decide(const entry_t *e)
         return OUST;
     }
     if (is_next && (e->has_room || silent_in_ms(e) <= 0)) {
-        return e->sent == GRANT && e->refusals > 1 ? LOOK : GRANT;
+        return e->sent != GRANT || e->refusals < 2 ? GRANT
+               : joins ? JOIN /* lest others pass it for ever */
+                       : LOOK;
     }
     if (is_queued) {
         return is_first_silent(e) ? EVICT : WAIT;
     }
-    if (e->base.acquire != NULL && e->base.acquire->join) {
+    if (joins) {
         return JOIN;
     }
     if (!e->has_looked) {

@@ -144,13 +144,55 @@ static inline void on_unsent(simba_timer *timer)
     wire_is_open = false;
 }
 
+/* Others come and go: o of the mutex changes just before each transaction of
+ * one that is not in the queue. */
+static struct {
+    atomic_bool is_on;
+    simba__rpc put, *rpc;
+} churn;
+
+static inline void on_churned(simba__rpc *put,
+                              int status,
+                              const simba_error *error)
+{
+    simba__grpc *grpc = churn.rpc->grpc;
+
+    (void)error;
+    assert_int_equal(status, SIMBA_OK);
+    simba__rpc_fini(put);
+    churn.rpc->grpc = NULL;
+    __real_simba__rpc_submit(grpc, churn.rpc);
+}
+
+/* PutRequest: 1 key, 5: its value stays. */
+static inline void churn_before(simba__grpc *grpc, simba__rpc *rpc)
+{
+    struct simba__text *text = simba__rpc_begin(&churn.put);
+    char key[96];
+
+    snprintf(key, sizeof key, "simba/o/%s", mutex);
+    simba__pb_text(text, 1, key);
+    simba__pb_number(text, 5, 1);
+    churn.put.method = SIMBA__ETCD_METHOD("KV/Put");
+    churn.put.done = on_churned;
+    churn.put.exchange.deadline_ms = simba_loop_now_ms() + ANSWER_MS;
+    churn.rpc = rpc;
+    rpc->grpc = grpc; /* as if it were under way */
+    __real_simba__rpc_submit(grpc, &churn.put);
+}
+
 void __wrap_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc)
 {
+    bool is_txn = strcmp(rpc->method, SIMBA__ETCD_METHOD("KV/Txn")) == 0 &&
+                  rpc != &container_of(grpc, simba__etcd, grpc)->session.rpc;
     int count;
 
-    if (strcmp(rpc->method, SIMBA__ETCD_METHOD("KV/Txn")) != 0 ||
-        rpc == &container_of(grpc, simba__etcd, grpc)->session.rpc ||
-        wire.fault == NO_FAULT) {
+    if (is_txn && churn.is_on &&
+        container_of(rpc, simba__etcd_txn, rpc)->create == 0) {
+        churn_before(grpc, rpc);
+        return;
+    }
+    if (!is_txn || wire.fault == NO_FAULT) {
         __real_simba__rpc_submit(grpc, rpc);
         return;
     }

@@ -224,6 +224,28 @@ TEST_AROUND(test_etcd__any_of_several_owners_is_broken,
     release(&c);
 }
 
+/* Whoever finds room, and that others are faster, comes after them: nobody
+ * passes it in the queue. */
+TEST_AROUND(test_etcd__who_is_passed_again_and_again_joins_the_queue,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    int status;
+
+    a.slots = b.slots = 2;
+    ask(&a);
+    assert_true(got.mine);
+    churn.is_on = true;
+    status = try_run(&b, asking(&b));
+    churn.is_on = false;
+    assert_int_equal(status, SIMBA_OK);
+    assert_true(got.mine);
+    b.token = got.token;
+    release(&b);
+    release(&a);
+}
+
 /* A fault is told while the next one is being set. */
 TEST_AROUND(test_driver__a_fault_is_over_before_the_next,
             open_handles,
