@@ -431,6 +431,49 @@ TEST_AROUND(test_etcd__goes_on_after_a_gap_that_was_compacted,
     release(&c);
 }
 
+static bool watches_all(struct handle *handle)
+{
+    const simba__etcd *self = SIMBA__ETCD(handle->backend);
+    bool is_sure;
+
+    simba_loop_enter(handle->loop);
+    is_sure = self->is_watching;
+    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
+        is_sure &= w->sure_revision != 0;
+    }
+    simba_loop_leave(handle->loop);
+    return is_sure;
+}
+
+/* The one before may have gone in the gap: whoever stands behind another of its
+ * process looks as well, whatever was seen just before. */
+TEST_AROUND(test_etcd__looks_after_a_gap_for_the_one_before,
+            open_proxied,
+            close_proxied)
+{
+    struct who a = person(&first, "a"), b = person(&third, "b");
+    struct who c = person(&second, "c"), d = person(&third, "d");
+
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    ask(&d);
+    assert_true(got.is_queued);
+    proxy_hold(proxy, true, true);
+    proxy_cut(proxy);
+    await(!watches_all(&third));
+    leave(&c);
+    proxy_hold(proxy, false, false);
+    await(watches_all(&third));
+    expect_fault(LOST, 1000);
+    ask(&d);
+    assert_true(got.is_queued);
+    assert_true(wire.count > 0);
+    leave(&d);
+    leave(&b);
+    release(&a);
+}
+
 /* Nobody waits longer than the request does, and would complete it. */
 TEST_AROUND(test_etcd__closes_while_a_server_is_silent,
             open_proxied,
