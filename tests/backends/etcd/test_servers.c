@@ -236,6 +236,27 @@ TEST_AROUND(test_etcd__who_owns_alone_has_taken_it_from_several,
     sh_of_mutex("etcdctl del $o; etcdctl del --prefix simba/m");
 }
 
+/* Nor does it oust one of several that has died: who waits behind it does. */
+TEST_AROUND(test_etcd__a_dead_one_of_several_is_ousted_by_any_waiter,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&first, "b");
+    struct who c = person(&second, "c");
+    simba_request request = asking(&b);
+
+    a.slots = c.slots = 2;
+    b.transition_ms = request.waiter_ms = 60000;
+    ask(&a);
+    assert_true(got.mine);
+    handle_close(&first);
+    open_handle(&first);
+    run(&b, request); /* once */
+    assert_true(got.is_queued);
+    await_mine(&c);
+    release(&c);
+}
+
 /* A page has 1,000. */
 TEST_AROUND(test_etcd__lists_more_than_a_page, open_handles, close_handles)
 {
