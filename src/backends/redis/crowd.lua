@@ -315,6 +315,7 @@ local function tell(is_mine, m, reply)
     reply[3], reply[6] = m.id, m.token
     reply[4] = m.is_alone and tenure or m.lease and tenure_of(m) or ''
     reply[5] = m.ends == math.huge and -1 or m.ends - now_ms
+    reply[10] = reply[10] or 0 -- of a grant: a reply ends at its first hole
     reply[11] = {m.slot, m.slots, #members, least_slots(members), to}
     return reply
 end
@@ -354,7 +355,8 @@ local function grant_slot()
     local token, former, slot, is_taken = nil, nil, 0, {}
     if slots <= 1 then
         local reply = grant()
-        owner, members[1] = id, lone_owner()
+        owner = id
+        members[1] = lone_owner()
         return tell(1, members[1], reply)
     end
     redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied

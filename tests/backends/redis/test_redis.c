@@ -357,6 +357,48 @@ REDIS_TEST(test_redis__ended_crowd_does_not_come_back)
     assert_false(got.mine);
 }
 
+/* All of several have gone, and only what stands for them is left: who wants
+ * the mutex alone gets it, and knows. */
+REDIS_TEST(test_redis__one_alone_follows_several)
+{
+    struct who alice = person(&first, "alice");
+    const char *tenure = "00000000000000000000000000000000 123<100 "
+                         "1794800000000 1000 slots@";
+
+    must_open(&first);
+    redis_text(&server, "SET %s slots@ PX 60000", KEY);
+    redis_text(&server, "SET %s:token 123 PX 60000", KEY);
+    redis_text(&server, "SET %s:tenure %s PX 60000", KEY, tenure);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.owned, 1);
+    assert_int_equal(got.slots, 0);
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "alice");
+    renew(&alice);
+    expect_mine(&alice);
+}
+
+/* The last of several goes while another is told that there are some. */
+REDIS_TEST(test_redis__one_alone_comes_as_the_last_of_several_goes)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    simba_request coming = asking(&bob);
+    simba_request going = {.kind = SIMBA_RELEASE, .slots = UINT32_MAX};
+
+    must_open(&first);
+    ask(&bob); /* the server knows the scripts then */
+    release(&bob);
+    share(&alice);
+    fill_request(&bob, &coming);
+    fill_request(&alice, &going);
+    handle_start(&first, &coming);
+    handle_start(&first, &going);
+    assert_int_equal(handle_join(&first, &coming, &why), SIMBA_OK);
+    assert_int_equal(handle_join(&first, &going, &why), SIMBA_OK);
+    got = coming.reply;
+    expect_mine(&bob);
+}
+
 /* The server's clock has gone back by an hour: a dead one of several has its
  * lease from when somebody asks, and no more. */
 REDIS_TEST(test_redis__one_of_several_is_ended_after_its_lease)
