@@ -42,10 +42,19 @@ static uint64_t next_token(const struct simba__mutex_snapshot *s,
     return last + 1 > micros ? last + 1 : micros;
 }
 
+/* Somebody came or went, and so another is the first that waits. */
+static bool is_another_first(const struct simba__mutex_snapshot *s,
+                             const struct simba__verdict *v)
+{
+    return v->answer != SIMBA__REFUSE ||
+           (v->evict && (s->mine.is_live || s->me.is_queued));
+}
+
 /* S10: what is free is offered to the first live waiter, or to the successor
  * that the owner named. Who comes next is woken as well: it is refused for as
  * long as the offer runs, and so knows when to ask again. One offer runs at a
- * time: who takes it offers what is left on. */
+ * time: who takes it offers what is left on; if it does not come, who has come
+ * to be the first knows when to ask. */
 static void offer_next(const struct simba__mutex_snapshot *s,
                        struct simba__verdict *v)
 {
@@ -53,10 +62,12 @@ static void offer_next(const struct simba__mutex_snapshot *s,
                     s->named.position != s->first.position &&
                     !PLANTED(SUCCESSOR_PASSED);
 
-    if (s->offered.count > 0 || PLANTED(NO_OFFER)) {
+    if (PLANTED(NO_OFFER)) {
         return;
     }
-    if (is_named && simba__mutex_has_room(s, s->named.slots)) {
+    if (s->offered.count > 0) {
+        v->wake = s->first.is_there && is_another_first(s, v);
+    } else if (is_named && simba__mutex_has_room(s, s->named.slots)) {
         v->offer_to = SIMBA__OFFER_NAMED;
         v->wake = s->first.is_there;
     } else if (s->first.is_there && simba__mutex_has_room(s, s->first.slots)) {

@@ -104,7 +104,7 @@ struct simba__verdict {
     bool evict;     /* end my tenure, my offer, my position */
     enum simba__offer_to offer_to; /* keep it SIMBA__OFFER_MS, and wake it */
     bool wake;    /* wake who comes next: it knows then when to ask again. That
-                   * is the second, or with a named successor the first */
+                   * is the first that waits and is not offered it now */
     bool join;    /* be in the queue, at this position */
     bool is_head; /* joined, and nobody alive stands before me */
     uint64_t position;

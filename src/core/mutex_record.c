@@ -623,7 +623,7 @@ static void carry_out(struct view *view)
     bool is_granted = verdict->answer == SIMBA__GRANT;
     bool is_offer = verdict->offer_to != SIMBA__OFFER_NOBODY;
     bool is_named = verdict->offer_to == SIMBA__OFFER_NAMED;
-    size_t next = is_named ? view->first : view->second;
+    size_t next = is_offer && !is_named ? view->second : view->first;
     struct simba__waiter offered;
 
     if (is_offer) {

@@ -193,6 +193,7 @@ MODEL_TEST(grant_offers_what_is_left)
     s.offered = crowd(1, 3); /* one offer at a time */
     decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
+    assert_true(v.wake); /* the first: it asks when the offer ends */
     s.offered = crowd(0, 0);
     s.first = waiter(6, 0); /* it wants to be alone */
     decide(SIMBA_ACQUIRE, 3);

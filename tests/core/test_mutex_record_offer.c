@@ -170,3 +170,48 @@ RECORD_TEST(test_record_offer__who_stays_away_goes_to_the_end)
     ask(&dave, T + 510);
     expect_mine(&dave);
 }
+
+static void share(struct who *who, uint32_t slots, int64_t now_ms)
+{
+    must_serve(who,
+               (simba_request){.kind = SIMBA_ACQUIRE,
+                               .position = who->position,
+                               .waiter_ms = WAITER_LIFE,
+                               .join = true,
+                               .slots = slots},
+               now_ms);
+    who->position = got.position;
+}
+
+/* Carol takes the other slot while one is offered to bob, who does not come.
+ * Dave knows of it, and when to ask. */
+RECORD_TEST(test_record_offer__next_is_woken_by_a_grant_beside_an_offer)
+{
+    ask(&alice, T);
+    share(&bob, 2, T + 1);
+    share(&carol, 2, T + 2);
+    share(&dave, 2, T + 3);
+    release(&alice, T + 100);
+    expect_wakes(&bob, &carol);
+    share(&carol, 2, T + 101);
+    assert_true(got.mine);
+    expect_wakes(&dave, NULL);
+    share(&dave, 2, T + 102);
+    expect_refused(OFFER - 2);
+    expect_wakes(NULL, NULL);
+    share(&dave, 2, T + 100 + OFFER + 1);
+    assert_true(got.mine);
+}
+
+/* So does who comes to be the first when another goes. */
+RECORD_TEST(test_record_offer__next_is_woken_when_another_goes_beside_an_offer)
+{
+    ask(&alice, T);
+    share(&bob, 2, T + 1);
+    share(&carol, 2, T + 2);
+    share(&dave, 2, T + 3);
+    release(&alice, T + 100);
+    share(&carol, 2, T + 101);
+    release(&carol, T + 102);
+    expect_wakes(&dave, NULL);
+}

@@ -280,6 +280,11 @@ local function offer(named)
     elseif offered then -- one at a time: who takes it offers what is left on
         if offered == JVM and not owner and mine then
             leave_to_jvm(message)
+        elseif mine or verb == 'release' then -- who is the first now knows when
+            local live = find_live(now_ms, 1)
+            if live[1] then
+                redis.call('PUBLISH', channel_of(live[1]), message)
+            end
         end
         return
     end

@@ -131,6 +131,35 @@ REDIS_TEST(test_redis_notify__offered_one_that_does_not_come_is_last)
     assert_true(got.position > bob.position);
 }
 
+/* A slot is offered to bob, who is stopped; carol takes the other. Dave hears
+ * of it, and asks when the offer has lapsed. */
+REDIS_TEST(test_redis_notify__next_is_woken_by_a_grant_beside_an_offer)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who carol = person(&second, "carol"), dave = person(&third, "dave");
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    bob.slots = carol.slots = dave.slots = 2;
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    ask(&dave);
+    release(&alice);
+    waited_for_wake(&second);
+    assert_false(handle_woken(&third, MUTEX, 0));
+    ask(&carol);
+    assert_true(got.mine);
+    waited_for_wake(&third);
+    ask(&dave);
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 0, OFFER_MS);
+    await(redis_number(&server, "EXISTS %s:next", KEY) == 0);
+    ask(&dave);
+    assert_true(got.mine);
+}
+
 REDIS_TEST(test_redis_notify__leaving_while_offered_offers_it_on)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
