@@ -312,6 +312,7 @@ void simba__sql_connected(struct simba__sql_session *session)
         return;
     }
     simba_timer_clear(self->base.loop, &self->retry_timer);
+    self->has_no_slots = false; /* the tables may have been upgraded */
     if (self->has_failed) {
         self->has_failed = false;
         simba__sql_wake(self, NULL);

@@ -9,6 +9,10 @@
 #include <assert.h>
 #include <string.h>
 
+/* Where tables of an older make were met, how long until they are tried as if
+ * they had been upgraded since: an owner is not asked to hand over before. */
+#define LOOK_FOR_SLOTS_MS 60000
+
 /* Where the marks of a mutex are; two that share them cost each other a round
  * trip now and then. */
 static uint32_t mark_of(const struct simba__sql_request *request)
@@ -75,7 +79,8 @@ void simba__sql_start(struct simba__sql_request *request)
                (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
         first = is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
     }
-    self->has_no_slots &= !wants_slots(request);
+    self->has_no_slots &=
+        !wants_slots(request) && simba_loop_now_ms() < self->look_for_slots_ms;
     request->is_written = false;
     send(request, first);
 }
@@ -560,6 +565,7 @@ void simba__sql_answered(struct simba__sql_session *session,
     case SIMBA__SQL_NO_COLUMN:
         if (strstr(error.message, ".slots") != NULL) {
             self->has_no_slots = true;
+            self->look_for_slots_ms = simba_loop_now_ms() + LOOK_FOR_SLOTS_MS;
             if (wants_slots(request)) {
                 end_for_upgrade(request);
             } else {

@@ -424,10 +424,11 @@ struct simba__sql {
     struct simba__backoff heartbeat_backoff;
     int64_t life_ms; /* the longest of their waiter leases */
 
-    bool has_no_quiet; /* simba_mutex is of another make */
-    bool has_no_token; /* and an old one */
-    bool has_no_slots; /* simba_line and simba_tenure are old ones */
-    bool was_primary;  /* the server has taken a change of ours */
+    bool has_no_quiet;         /* simba_mutex is of another make */
+    bool has_no_token;         /* and an old one */
+    bool has_no_slots;         /* simba_line and simba_tenure are old ones */
+    int64_t look_for_slots_ms; /* then it is tried again if they are */
+    bool was_primary;          /* the server has taken a change of ours */
     bool is_detached;
 };
 

@@ -327,6 +327,49 @@ SQL_TEST(test_sql_slots__tables_of_an_older_make_are_to_be_upgraded)
     assert_int_equal(finding("tables")->gravity, SIMBA_FINDING_OK);
 }
 
+/* An owner that was there before the upgrade, and wants no slots, is asked to
+ * hand over and learns of it: with its next session, or within a minute. */
+SQL_TEST(test_sql_slots__who_was_there_before_the_upgrade_can_be_asked)
+{
+    struct simba__sql *self = (struct simba__sql *)first.backend;
+
+    for (int i = 0; i < 2; i++) {
+        struct who a = person(&first, "a"), b = person(&second, "b");
+        struct who c = person(&second, "c"), admin = person(&third, "admin");
+
+        ask(&b);
+        server_sql("ALTER TABLE simba_line DROP COLUMN slots, "
+                   "DROP COLUMN rank");
+        server_sql("ALTER TABLE simba_tenure DROP COLUMN asked");
+        ask(&a);
+        expect_queued(true);
+        release(&b);
+        ask(&a);
+        expect_mine(&a);
+        ask(&c);
+        run(&admin,
+            (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
+        run(&admin, (simba_request){.kind = SIMBA_HAND_OVER});
+        assert_string_equal(got.to, "c");
+        simba_loop_enter(first.loop);
+        for (int k = 0; i == 0 && k < SIMBA__SQL_SESSIONS; k++) {
+            if (self->sessions[k] != NULL) {
+                simba__sql_session_close(self->sessions[k]);
+            }
+        }
+        simba_loop_leave(first.loop);
+        if (i == 1) { /* a minute goes by */
+            self->look_for_slots_ms = simba_loop_now_ms();
+        }
+        renew(&a);
+        expect_mine(&a);
+        assert_string_equal(got.asked, "@");
+        release(&a);
+        ask(&c);
+        release(&c);
+    }
+}
+
 /* simba_slot is made when it is needed, in databases that are in use. */
 SQL_TEST(test_sql_slots__their_table_is_made_on_first_use)
 {
