@@ -194,10 +194,15 @@ static void decide_acquire(const struct simba__mutex_snapshot *given,
         return;
     } else { /* S11: there is room, but somebody stands before me */
         offer_next(&s, v);
-        /* Who stands there may not fit: then an owner must go first. */
-        v->wait_ms = v->offer_to != SIMBA__OFFER_NOBODY || s.offered.count > 0
-                         ? SIMBA__OFFER_MS
-                         : room_in_ms(&s);
+        v->wait_ms = SIMBA__OFFER_MS;
+        /* Who stands there may not fit: then an owner must go first, or it may
+         * die, of which nobody is told. */
+        if (v->offer_to == SIMBA__OFFER_NOBODY && s.offered.count == 0) {
+            v->wait_ms = room_in_ms(&s);
+            if (v->wait_ms > SIMBA__LOOK_AGAIN_MS) {
+                v->wait_ms = SIMBA__LOOK_AGAIN_MS;
+            }
+        }
     }
     join(&s, request, v);
 }

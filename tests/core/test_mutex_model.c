@@ -223,6 +223,9 @@ MODEL_TEST(nobody_passes_although_it_would_fit)
     expect_refused(70);
     assert_false(v.offer_to);
     assert_false(v.is_head);
+    s.owners.first_end_ms = NOW + 60000; /* who waits there may die before */
+    decide(SIMBA_ACQUIRE, 4);
+    expect_refused(2000);
     s.first = waiter(5, 2);
     decide(SIMBA_ACQUIRE, 4);
     expect_refused(SIMBA__OFFER_MS);

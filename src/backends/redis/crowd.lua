@@ -328,6 +328,7 @@ end
 -- name: crowd_claim
 -- Acquire.
 local do_verb = {}
+local LOOK_AGAIN_MS = 2000
 
 local function extend_mine()
     local is_wider = math.max(slots, 1) > math.max(mine.slots, 1)
@@ -420,10 +421,10 @@ function do_verb.acquire()
         return grant_slot()
     elseif is_passing then
         wait_ms = others.first_end - now_ms
-    else
+    else -- who waits before me and does not fit may die, and nobody is told
         offer()
         wait_ms = offered and redis.call('PTTL', NEXT) or
-            others.first_end - now_ms
+            math.min(others.first_end - now_ms, LOOK_AGAIN_MS)
     end
     if is_offered then
         end_offer()

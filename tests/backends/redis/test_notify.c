@@ -131,6 +131,29 @@ REDIS_TEST(test_redis_notify__offered_one_that_does_not_come_is_last)
     assert_true(got.position > bob.position);
 }
 
+/* There is room for carol, but for bob, who came before her and wants to be
+ * alone. He may die without a word, so she looks again before a lease is over. */
+REDIS_TEST(test_redis_notify__who_waits_for_one_that_waits_looks_again)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    alice.slots = carol.slots = 2;
+    ask(&alice);
+    ask(&bob);
+    assert_in_range(got.wait_ms, 2001, LEASE); /* an owner must go first */
+    ask(&carol);
+    expect_queued(false);
+    assert_in_range(got.wait_ms, 1, 2000);
+    handle_close(&second);
+    await(subscribers_of("bob") == 0);
+    ask(&carol);
+    assert_true(got.mine);
+}
+
 /* A slot is offered to bob, who is stopped; carol takes the other. Dave hears
  * of it, and asks when the offer has lapsed. */
 REDIS_TEST(test_redis_notify__next_is_woken_by_a_grant_beside_an_offer)
