@@ -20,8 +20,8 @@
 /** How long the mutex is kept for a waiter that it was offered to. */
 #define SIMBA__OFFER_MS 300
 
-/** How long, at most, who fits in waits behind one who waits and does not, before
- * it looks whether that one still lives. */
+/** How long, at most, who fits in waits behind one who waits and does not,
+ * before it looks whether that one still lives. */
 #define SIMBA__LOOK_AGAIN_MS 2000
 
 /** The owner of a mutex that several own, to those who know of one only. No

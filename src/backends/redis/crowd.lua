@@ -225,7 +225,7 @@ end
 local function find_offer()
     is_offered = offered == id and is_queued
     if offered == JVM and owner then -- nobody is let in until all have left
-        count_in(0, math.huge)
+        count_in(0, now_ms + redis.call('PTTL', NEXT))
     elseif offered and not is_offered then
         local left_ms = redis.call('PTTL', NEXT)
         if left_ms > JVM_OFFER_MOST_MS then -- the clock went back
@@ -248,14 +248,19 @@ end
 
 -- JVM contenders without a position would never find it free while one of ours
 -- comes before another goes. When it is their time nobody is let in, for as long
--- as a lease at most.
+-- as a lease at most; where none is seen, for a sixteenth of it.
 local function is_kept_for_jvm()
-    local is_time = owner == CROWD and is_left_to_jvm(now_ms)
+    local is_time, is_seen = false, false
+    if owner == CROWD then
+        is_time, is_seen = is_left_to_jvm(now_ms, 1)
+    end
     if redis.call('PTTL', ATTEMPTS) == -1 then -- without waiters of ours
         redis.call('PEXPIRE', ATTEMPTS, 60000)
     end
     if is_time then
-        redis.call('SET', NEXT, JVM, 'PX', string.match(tenure, '%z(%d+)'))
+        local lease = tonumber(string.match(tenure, '%z(%d+)'))
+        redis.call('SET', NEXT, JVM, 'PX', string.format('%.0f',
+            math.max(is_seen and lease or lease / 16, 1)))
         offered = JVM
     end
     return is_time
@@ -419,8 +424,8 @@ function do_verb.acquire()
         end
     elseif is_passing and (is_offered or not is_kept_for_jvm()) then
         return grant_slot()
-    elseif is_passing then
-        wait_ms = others.first_end - now_ms
+    elseif is_passing then -- kept for JVM contenders from now on
+        wait_ms = math.min(others.first_end - now_ms, redis.call('PTTL', NEXT))
     else -- who waits before me and does not fit may die, and nobody is told
         offer()
         wait_ms = offered and redis.call('PTTL', NEXT) or

@@ -340,7 +340,7 @@ enum { SIMBA__REDIS_SECTIONS = 9 };
 
 struct simba__redis_script {
     const char *own[SIMBA__REDIS_SECTIONS]; /* without the common ones */
-    char text[28672];
+    char text[30720];
     size_t length;
     char sha[41];
 };

@@ -107,29 +107,33 @@ end
 -- there if one owned the mutex lately, or if others than ours hear the
 -- broadcasts; those that have a position wait for that. Is it time to leave the
 -- mutex to them? They all come then, and which of them has it is chance, so they
--- have it twice as often as ours. If none comes, half as often each time.
+-- have it twice as often as ours. If none comes, half as often each time; and
+-- `least` is how many of ours go first where none is seen. Returns as well
+-- whether one is.
 local TURNS_LIMIT, PAUSE_MS = 64, 30
 
-local function is_left_to_jvm(now_ms)
+local function is_left_to_jvm(now_ms, least)
     local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
     local waiters = redis.call('ZCARD', WAITERS)
     local queued = math.max(redis.call('ZCARD', QUEUE) - waiters, 0)
     local unqueued = math.max(heard[2] - heard[4] - queued, 0)
-    if unqueued == 0 and not string.find(ARGV[1], 'j', 1, true) and
-        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) < now_ms then
+    local is_seen = unqueued > 0 or
+        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) >= now_ms
+    if not is_seen and not string.find(ARGV[1], 'j', 1, true) then
         return false
     end
     local turns = (tonumber(redis.call('HGET', ATTEMPTS, TURNS)) or 0) + 1
     local most = tonumber(redis.call('HGET', ATTEMPTS, TURNS_MOST)) or
         math.floor(waiters / 2 / math.max(unqueued, 1))
-    local is_time = turns >= most
+    local is_time = turns >= most and
+        (is_seen or turns > (least or 0))
     if is_time then
         redis.call('HSET', ATTEMPTS, TURNS_MOST,
             math.min(math.max(2 * most, 2), TURNS_LIMIT))
         turns = 0
     end
     redis.call('HSET', ATTEMPTS, TURNS, turns)
-    return is_time
+    return is_time, is_seen
 end
 
 -- A JVM contender owns the mutex, or did: room was not left in vain.

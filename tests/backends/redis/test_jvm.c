@@ -744,6 +744,30 @@ REDIS_TEST(test_redis_jvm__crowd_is_one_owner)
     jvm_close(&java);
 }
 
+/* Where JVM contenders are to be expected and none is seen, the first that
+ * joins is let in, and whoever is not waits for a share of the lease. */
+REDIS_TEST(test_redis_jvm__crowd_makes_little_way_for_one_unseen)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who carol = person(&first, "carol");
+
+    assert_int_equal(
+        try_open(&first, redis_url(&server, "?restart_grace=0&jvm=fair")),
+        SIMBA_OK);
+    alice.ttl_ms = bob.ttl_ms = carol.ttl_ms = 3000;
+    alice.transition_ms = bob.transition_ms = carol.transition_ms = 200;
+    share(&alice);
+    share(&bob);
+    assert_true(got.mine);
+    share(&carol);
+    assert_in_range(redis_number(&server, "PTTL %s:next", KEY), 1, 200);
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 1, 200);
+    await(redis_number(&server, "EXISTS %s:next", KEY) == 0);
+    share(&carol);
+    assert_true(got.mine);
+}
+
 /* One without a position hears the broadcasts, and would never find it free. */
 REDIS_TEST(test_redis_jvm__crowd_makes_way_for_it)
 {

@@ -132,7 +132,8 @@ REDIS_TEST(test_redis_notify__offered_one_that_does_not_come_is_last)
 }
 
 /* There is room for carol, but for bob, who came before her and wants to be
- * alone. He may die without a word, so she looks again before a lease is over. */
+ * alone. He may die without a word, so she looks again before a lease is over.
+ */
 REDIS_TEST(test_redis_notify__who_waits_for_one_that_waits_looks_again)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
