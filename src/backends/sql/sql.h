@@ -338,7 +338,7 @@ struct simba__sql_waiter {
     int64_t lapses_ms;        /* so it is to be renewed by then; boot clock */
     uint32_t since_heartbeat; /* it came after so many */
     bool is_head;
-    bool must_ask;           /* there is news for it */
+    bool must_ask;           /* there is news for it, or may be */
     bool has_asked, is_kept; /* since the last heartbeat; by the present one */
 };
 

@@ -187,6 +187,9 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
         at == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
     bool was_foreign = at != NULL && at->is_foreign;
+    /* Whether one that waits before it still lives, no heartbeat tells. */
+    bool looks_again = asked->slots > 1 && !asked->reply.is_head &&
+                       asked->reply.wait_ms <= SIMBA__LOOK_AGAIN_MS;
 
     if (waiter == NULL) {
         if (at != NULL) {
@@ -203,7 +206,7 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
             now_ms + simba__sql_change_life(&request->change, asked, record),
         .since_heartbeat = self->heartbeat_number,
         .is_head = asked->reply.is_head,
-        .must_ask = request->is_woken};
+        .must_ask = request->is_woken || looks_again};
     at->waiters = waiter;
     /* Of those who own it or wait for it, some cannot or will not notify us. */
     at->is_foreign = record->is_foreign;

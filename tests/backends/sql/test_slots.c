@@ -287,6 +287,28 @@ SQL_TEST(test_sql_slots__others_cannot_be_asked)
     assert_non_null(strstr(why.message, "cannot be asked"));
 }
 
+/* There is room for c, but for b, which came before and wants to be alone. When
+ * that is gone c sees it by its backstop, though no wake-up comes. */
+SQL_TEST(test_sql_slots__who_waits_for_one_that_waits_looks_again)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&third, "c");
+    simba_request again;
+
+    ask_slots(&a, 2);
+    ask(&b);
+    ask_slots(&c, 2);
+    expect_queued(false);
+    assert_in_range(got.wait_ms, 1, 2000);
+    server_sql("DELETE FROM simba_line WHERE mutex LIKE '%.*s%%' AND id = 'b'",
+               beginning(), mutex);
+    again = asking(&c);
+    again.slots = 2;
+    again.is_backstop = true;
+    run(&c, again);
+    assert_true(got.mine);
+}
+
 /* --- tables and rights --------------------------------------------------- */
 
 SQL_TEST(test_sql_slots__tables_of_an_older_make_are_to_be_upgraded)
