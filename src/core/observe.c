@@ -375,7 +375,7 @@ bool simba__owners_step(struct simba__owners *told,
     if (began != NULL) {
         size_t i = find(told, began);
 
-        assert(told->count < told->room);
+        assert(told->all != NULL && told->count < told->room);
         *after = *began;
         memmove(&told->all[i + 1], &told->all[i],
                 (told->count - i) * sizeof *told->all);

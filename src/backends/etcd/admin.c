@@ -222,7 +222,8 @@ static void take_list(struct admin *admin)
         finish(admin, SIMBA_ENOMEM, NULL);
         return;
     }
-    while (letters[which][0] != admin->txn.asked[0][0]) {
+    while (which + 1 < sizeof letters / sizeof letters[0] &&
+           letters[which][0] != admin->txn.asked[0][0]) {
         which++;
     }
     admin->listed = all;

@@ -84,10 +84,13 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
         endings[TOMBSTONE] = ":broken";
     }
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+        /* It is filled here, and only its address is taken. */
+        /* cppcheck-suppress uninitvar */
+        char *text = keys->text[i];
         size_t length = strlen(endings[i]);
 
-        memcpy(keys->text[i], base, base_length);
-        memcpy(keys->text[i] + base_length, endings[i], length + 1);
+        memcpy(text, base, base_length);
+        memcpy(text + base_length, endings[i], length + 1);
         keys->length[i] = base_length + length;
     }
     if (attempt != NULL) {

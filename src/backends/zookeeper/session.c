@@ -200,9 +200,10 @@ void simba__zk_ask_parents(simba__zk_batch *batch,
                            bool is_plain)
 {
     char *path = strdup(batch->self->settings.base);
+    char *at = path == NULL ? NULL : strchr(path + 1, '/');
 
     batch->packets.is_failed |= path == NULL;
-    for (char *at = path; at != NULL && (at = strchr(at + 1, '/')) != NULL;) {
+    for (; at != NULL; at = strchr(at + 1, '/')) {
         *at = '\0';
         ask_parent(batch, NULL, path, true);
         *at = '/';
