@@ -142,7 +142,7 @@ static bool shows_in_history(enum simba__plant fault)
 
 static bool try_plant(const struct plant *plant, enum rule rule, int number)
 {
-    struct options o = {.first = 1, .seeds = 5000, .expected = (int)rule};
+    struct options o = {.first = 1, .seeds = 20000, .expected = (int)rule};
     struct totals sum = {0};
     uint64_t ran;
     bool is_seen;
