@@ -325,6 +325,14 @@ void simba_request_add_waiter(simba_request *request,
     }
 }
 
+void simba_request_add_owner(simba_request *request, const simba_owner *owner)
+{
+    (void)request;
+    if (strlen(owner->id) > SIMBA_ID_MAX) {
+        abort();
+    }
+}
+
 /* The runtime cuts what is too long, and so must whoever takes its place. */
 void simba_request_add_mutex(simba_request *request,
                              const char *mutex,
