@@ -192,7 +192,8 @@ void simba__queue_granted(const struct simba__step *step,
         return; /* the log begins in the middle, or this is old news */
     }
     if (step->deed->slots > 1 && mine->position == 0) {
-        return; /* one of several that was broken is told no position */
+        return; /* nothing tells when it came: one of several may be told none
+                 */
     }
     decided_us = earliest_us(mine) - OFFERED_US;
     if (decided_us < track->forced_until_us) {
