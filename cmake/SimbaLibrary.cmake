@@ -144,7 +144,10 @@ foreach(layer IN LISTS simba_layers)
 endforeach()
 
 add_library(simba SHARED ${simba_objects})
-set_target_properties(simba PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+set(simba_map ${simba_src}/simba.map)
+set_target_properties(simba PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 1
+                                       LINK_DEPENDS ${simba_map})
+target_link_options(simba PRIVATE LINKER:--version-script=${simba_map})
 
 add_library(simba_static STATIC ${simba_objects})
 set_target_properties(simba_static PROPERTIES OUTPUT_NAME simba)

@@ -11,6 +11,9 @@ if(NOT symbols)
 endif()
 
 foreach(symbol IN LISTS symbols)
+  if(symbol MATCHES " A ") # no symbol, but the name of a version
+    continue()
+  endif()
   string(REGEX REPLACE " .*" "" name "${symbol}")
   if(NOT name MATCHES "^simba_[a-z]")
     message(SEND_ERROR "must not export ${name}")

@@ -23,7 +23,6 @@
 #include <simba/service.h>
 #include <simba/state.h>
 #include <simba/store.h>
-#include <simba/sys/stat.h>
 #include <simba/times.h>
 #include <simba/version.h>
 

@@ -6,6 +6,8 @@
 #include "fixtures/api_harness.h"
 #include "fixtures/directory.h"
 
+#include <simba/sys/stat.h>
+
 #include <pthread.h>
 
 __attribute__((format(printf, 1, 2))) static simba_store *open_url(

@@ -1,0 +1,70 @@
+#!/bin/bash
+# The binary interface is what was recorded, and a change that would break callers
+# is seen.
+#
+#   abi_test.sh SOURCE
+#
+# Prints TAP.
+set -u
+export LC_ALL=C
+source=$1
+dir=$(mktemp -d /tmp/simba-abi.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+command -v abidiff >/dev/null || { echo "1..0 # SKIP no abigail-tools" && exit; }
+count=0
+failed=0
+
+tell() {
+    count=$((count + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $count - abi_$2"
+    else
+        echo "not ok $count - abi_$2"
+        sed 's/^/# /' "$dir/said"
+        failed=1
+    fi
+}
+
+# after FILE SCRIPT: the verdict once SCRIPT of sed has changed FILE.
+after() {
+    rm -rf "$dir/include" && cp -r "$source/include" "$dir"
+    sed -i -E "$2" "$dir/include/simba/$1"
+    ! cmp -s "$source/include/simba/$1" "$dir/include/simba/$1" ||
+        { echo "the script changes nothing" >"$dir/said" && return 2; }
+    SIMBA_ABI_HEADERS=$dir/include "$source/scripts/abi" check "$dir/record" \
+        >"$dir/said" 2>&1
+}
+
+breaks() {
+    after "$2" "$3"
+    [ $? -eq 1 ]
+    tell $? "$1_breaks"
+}
+
+is_no_change() {
+    after "$2" "$3"
+    tell $? "$1_is_no_change"
+}
+
+if [ -e "$source/src/simba.abi" ]; then
+    "$source/scripts/abi" check >"$dir/said" 2>&1
+    tell $? is_as_recorded
+fi
+"$source/scripts/abi" record "$dir/record" >"$dir/said" 2>&1
+tell $? is_recorded
+breaks function_that_is_gone store.h \
+    's/^SIMBA_API int simba_store_fd\(.*/int simba_store_fd(simba_store *store);/'
+breaks another_type_of_a_parameter locker.h \
+    's/^( +)int64_t (timeout_ms|wait_ms),/\1int32_t \2,/'
+breaks another_number_of_a_constant error.h 's/EUNAVAIL, -5/EUNAVAIL, -55/'
+breaks member_within_options store.h \
+    's/^( +uint32_t size;.*)/\1 int64_t within;/'
+breaks member_less_in_options locker.h '/^} simba_locker_options/!s/^ +void \*user;.*//'
+breaks larger_owner owner.h 's/^} simba_owner;/int64_t more; &/'
+is_no_change member_at_the_end_of_options locker.h \
+    's/^} simba_locker_options;/int64_t more; &/'
+is_no_change member_at_the_end_of_what_is_lent state.h \
+    's/^} simba_state;/int64_t more; &/'
+is_no_change another_cause state.h 's/(SIMBA_CAUSE_ASKED = 7)/\1, SIMBA_CAUSE_NEW = 8/'
+echo "1..$count"
+exit "$failed"
