@@ -122,7 +122,8 @@ idle_tells_what_waiting_costs() {
     tells 0 --json bench idle --seconds 1 --contenders 50 &&
         matches "^\{\"scenario\":\"idle\",\"store\":\"[^\"]*\",\
 \"contenders\":50,\"seconds\":$number,\"bytes_per_contender\":$number,\
-\"cpu_percent\":$number,\"requests_per_second\":$number\}$"
+\"cpu_percent\":$number,\"requests_per_second\":$number,\
+\"start_seconds\":$number\}$"
 }
 
 start_tells_when_all_wait() {
@@ -160,6 +161,62 @@ interrupted_pair_leaves_nothing() {
 
 interrupted_handoff_leaves_nothing() {
     is_interrupted handoff
+}
+
+# ── Reports ──────────────────────────────────────────────────────────────────
+
+# Of two stores, one of which has odd letters in its name: what may stand in a
+# page of others' names is text.
+report_tells_the_same_as_text_json_and_page() {
+    tells 0 --json bench report --seconds 1 --contenders 3 \
+        --html "$scratch/report.html" \
+        --store "sqlite:$scratch/<i>&amp;'\".db" --store memory:x &&
+        cp "$scratch/out" "$scratch/report.json" &&
+        grep -q '^simba: 16 measurements of about 1 s.* in all$' \
+            "$scratch/err" &&
+        grep -q '^16 of 16: memory: idle, 3 contenders: ' "$scratch/err" &&
+        python3 "${0%/*}/check_report.py" "$scratch/report.json" \
+            "$scratch/report.html" && nothing_is_left
+}
+
+report_is_a_table_for_people() {
+    tells 0 -q bench report --seconds 1 --contenders 2 --store memory:x &&
+        [ ! -s "$scratch/err" ] && matches '^store: memory:x$' &&
+        matches '^SCENARIO +CONTENDERS +P50' &&
+        matches "^pair +$number +$number" &&
+        matches '^idle +2 +[0-9]+ bytes each, wait after '
+}
+
+interrupted_report_leaves_nothing() {
+    local pid
+
+    "$simba" bench report --seconds 60 --html "$scratch/cut.html" \
+        >"$scratch/out" 2>&1 &
+    pid=$!
+    within 60 has_begun
+    kill -TERM "$pid"
+    code 143 wait "$pid" && grep -q interrupted "$scratch/out" &&
+        nothing_is_left && ! ls "$scratch" | grep -q cut
+}
+
+report_has_bounds() {
+    tells 64 bench report -n 5 && tells 64 bench report --processes 2 &&
+        tells 64 bench report --seconds 61 &&
+        tells 64 bench report --contenders 1 &&
+        tells 64 bench report --contenders 100001 &&
+        tells 64 bench pair --html "$scratch/x.html"
+}
+
+# Known before it measures for a minute, and what is there stays.
+page_that_cannot_be_written_is_refused_at_once() {
+    tells 74 bench report --html "$scratch/absent/x.html" &&
+        grep -q 'cannot be written' "$scratch/err" &&
+        tells 74 bench report --html /dev/null
+}
+
+report_needs_its_store() {
+    tells 69 bench report --html "$scratch/x.html" \
+        --store redis://127.0.0.1:1 && [ ! -e "$scratch/x.html" ]
 }
 
 # ── What it cannot do ────────────────────────────────────────────────────────

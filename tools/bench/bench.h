@@ -34,6 +34,15 @@ struct simba__bench_plan {
     void *user;
 };
 
+/* How times are spread: the least, the one at every 200th of all, the greatest.
+ */
+enum { SIMBA__BENCH_STEPS = 200 };
+
+struct simba__bench_spread {
+    size_t count; /* 0: nothing was measured */
+    int64_t at[SIMBA__BENCH_STEPS + 1];
+};
+
 /* Times in nanoseconds. */
 struct simba__bench_result {
     size_t count;
@@ -53,7 +62,9 @@ struct simba__bench_result {
     size_t contenders; /* 0: not of this scenario */
     size_t processes;  /* likewise */
     /* idle and start */
-    double bytes_each, cpu_percent, requests_per_second;
+    double start_seconds, bytes_each, cpu_percent, requests_per_second;
+
+    struct simba__bench_spread spreads[SIMBA__BENCH_SIDES];
 };
 
 /** Measure both in at least 15 rounds, unless fewer exchanges were wanted:
@@ -139,6 +150,33 @@ int simba__bench_waiters(const struct simba__bench_job *job,
                          struct simba__bench_result *result,
                          simba_error *error);
 
+/** What there is to measure. */
+struct simba__bench_scenario {
+    const char *name;
+    int (*run)(const struct simba__bench_job *job,
+               struct simba__bench_result *result,
+               simba_error *error);
+    bool is_shared;    /* between processes */
+    bool is_slow;      /* a lease for each exchange */
+    bool has_no_count; /* -n says nothing */
+    size_t contenders; /* by default; 0: it has none to choose */
+    size_t processes;  /* likewise */
+    /* A report measures it with so many contenders, then with 10, 100, … up to
+     * so many; 0: once. */
+    size_t report_from, report_most;
+    bool is_in_report;
+};
+
+/** All, ended by one without a name. */
+extern const struct simba__bench_scenario simba__bench_scenarios[];
+
+/** Is the store there at all? Bare client libraries may wait for it for long.
+ */
+int simba__bench_reach(const char *url, simba_error *error);
+
+/** A fresh name. */
+void simba__bench_name(struct simba__bench_job *job);
+
 /** SIMBA_ECANCELED: a signal came (simba__interrupt() in cli.h). */
 int simba__bench_cancel(simba_error *error);
 
@@ -153,10 +191,15 @@ int64_t simba__bench_percentile(const int64_t *sorted,
                                 size_t count,
                                 size_t per_mille);
 
-/** The percentiles of our side; `ns` is sorted by it. */
+/** The percentiles and the spread of our side; `ns` is sorted by it. */
 void simba__bench_put_times(struct simba__bench_result *result,
                             int64_t *ns,
                             size_t count);
+
+/** How one side's times are spread. */
+void simba__bench_put_spread(struct simba__bench_spread *spread,
+                             const int64_t *sorted,
+                             size_t count);
 
 /** The median of the rounds' ratios, and between what most are; `ratios` is
  * sorted by it. */

@@ -91,6 +91,18 @@ void simba__bench_put_times(struct simba__bench_result *result,
     result->p50 = simba__bench_percentile(ns, count, 500);
     result->p99 = simba__bench_percentile(ns, count, 990);
     result->p999 = simba__bench_percentile(ns, count, 999);
+    simba__bench_put_spread(&result->spreads[0], ns, count);
+}
+
+void simba__bench_put_spread(struct simba__bench_spread *spread,
+                             const int64_t *sorted,
+                             size_t count)
+{
+    spread->count = count;
+    for (size_t i = 0; i <= SIMBA__BENCH_STEPS; i++) {
+        spread->at[i] = simba__bench_percentile(sorted, count,
+                                                i * 1000 / SIMBA__BENCH_STEPS);
+    }
 }
 
 void simba__bench_put_ratios(struct simba__bench_result *result,
@@ -237,10 +249,22 @@ static int run_rounds(struct contest *contest,
 
 /* --- the whole ----------------------------------------------------------- */
 
+/* Of one that ours is compared with: its median, and the ratios to it. */
+static int64_t sum_up_side(struct contest *contest,
+                           int which,
+                           struct simba__bench_result *result)
+{
+    struct series *side = &contest->series[which];
+
+    simba__bench_sort(side->ns, side->count);
+    simba__bench_put_spread(&result->spreads[which], side->ns, side->count);
+    simba__bench_put_ratios(result, contest->ratios[which], contest->rounds);
+    return simba__bench_percentile(side->ns, side->count, 500);
+}
+
 static void sum_up(struct contest *contest, struct simba__bench_result *result)
 {
-    struct series *ours = &contest->series[0], *floor = &contest->series[1],
-                  *spinning = &contest->series[2];
+    struct series *ours = &contest->series[0];
     int64_t total_ns = 0;
 
     for (size_t i = 0; i < ours->count; i++) {
@@ -257,17 +281,11 @@ static void sum_up(struct contest *contest, struct simba__bench_result *result)
     };
     simba__bench_put_times(result, ours->ns, ours->count);
     if (has(contest, 2)) {
-        simba__bench_sort(spinning->ns, spinning->count);
-        result->spinning_p50 =
-            simba__bench_percentile(spinning->ns, spinning->count, 500);
-        simba__bench_put_ratios(result, contest->ratios[2], contest->rounds);
+        result->spinning_p50 = sum_up_side(contest, 2, result);
         result->spinning_ratio_p50 = result->ratio_p50;
     }
     if (has(contest, 1)) {
-        simba__bench_sort(floor->ns, floor->count);
-        result->floor_p50 =
-            simba__bench_percentile(floor->ns, floor->count, 500);
-        simba__bench_put_ratios(result, contest->ratios[1], contest->rounds);
+        result->floor_p50 = sum_up_side(contest, 1, result);
     }
 }
 

@@ -218,6 +218,7 @@ static int measure(struct crowd *crowd,
     begun_ns = simba__bench_now_ns();
     rc = start_all(crowd, error);
     result->seconds = (double)(simba__bench_now_ns() - begun_ns) / 1e9;
+    result->start_seconds = result->seconds;
     if (rc == SIMBA_OK) {
         rest(SETTLE_MS);
         result->bytes_each =

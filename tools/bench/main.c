@@ -1,7 +1,7 @@
 /* simba bench: how far from what the store allows. The options, and what is
  * printed. */
 #define _GNU_SOURCE
-#include "bench/bench.h"
+#include "bench/report.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -13,6 +13,7 @@
 
 static const char help[] =
     "usage: simba bench SCENARIO [OPTION…]\n"
+    "       simba bench report [--html FILE] [OPTION…]\n"
     "\n"
     "Measure this store, and in turns with it the floor: the same exchange by\n"
     "nothing but the bare client library. The ratio is the median of at least\n"
@@ -30,55 +31,67 @@ static const char help[] =
     "  idle        what contenders cost that only wait: bytes, CPU,\n"
     "              requests; it has no floor\n"
     "  start       how long it takes until they wait; it has no floor\n"
+    "  report      all of them, one after the other: a table of figures, and "
+    "a\n"
+    "              page with plots; of several stores by --store each\n"
     "\n"
     "  -n N             exchanges at most, besides a few to warm up\n"
     "      --seconds S  take about so long; default: 5, for crash 15 "
-    "exchanges\n"
+    "exchanges;\n"
+    "                   report: for each measurement, 60 at most; default: 2\n"
     "      --contenders N\n"
     "                   throughput: at once, in each process; default: 64\n"
     "                   idle, start, waiters: that wait; default: 1000\n"
+    "                   report: the greatest number of any of these, from 2\n"
+    "                   to 100000; default: 1000\n"
     "      --processes N\n"
     "                   throughput: so many, each with a handle; default: 1\n"
+    "      --html FILE  report: the page, which needs nothing else\n"
     "      --store URL, --json, -v, -q, --help\n"
     "                   see 'simba --help'\n"
     "\n"
     "exit codes: 0 measured; 64 usage; 69 store unreachable; 70 a fault of\n"
-    "simba; 77 access denied; 78 wrong configuration or URL; 128 + N ended by\n"
-    "signal N\n";
+    "simba; 74 the page cannot be written; 77 access denied; 78 wrong\n"
+    "configuration or URL; 128 + N ended by signal N\n";
 
 enum { SECONDS = 5, FOR_EVER_MS = 86400000, COUNT_MOST = 1000000 };
 
-static const struct scenario {
-    const char *name;
-    int (*run)(const struct simba__bench_job *job,
-               struct simba__bench_result *result,
-               simba_error *error);
-    bool is_shared;    /* between processes */
-    bool is_slow;      /* a lease for each exchange */
-    bool has_no_count; /* -n says nothing */
-    size_t contenders; /* by default; 0: it has none to choose */
-    size_t processes;  /* likewise */
-} scenarios[] = {
-    {.name = "pair", .run = simba__bench_pair},
+const struct simba__bench_scenario simba__bench_scenarios[] = {
+    {.name = "pair", .run = simba__bench_pair, .is_in_report = true},
     {.name = "throughput",
      .run = simba__bench_throughput,
      .contenders = 64,
-     .processes = 1},
-    {.name = "handoff", .run = simba__bench_handoff, .is_shared = true},
+     .processes = 1,
+     .is_in_report = true,
+     .report_from = 1,
+     .report_most = 10000},
+    {.name = "handoff",
+     .run = simba__bench_handoff,
+     .is_shared = true,
+     .is_in_report = true},
+    {.name = "waiters",
+     .run = simba__bench_waiters,
+     .contenders = 1000,
+     .is_in_report = true,
+     .report_from = 2,
+     .report_most = SIMBA__REPORT_MOST},
     {.name = "crash",
      .run = simba__bench_crash,
      .is_shared = true,
-     .is_slow = true},
+     .is_slow = true,
+     .is_in_report = true},
     {.name = "idle",
      .run = simba__bench_idle,
      .has_no_count = true,
-     .contenders = 1000},
+     .contenders = 1000,
+     .is_in_report = true,
+     .report_from = 1,
+     .report_most = SIMBA__REPORT_MOST},
     {.name = "start",
      .run = simba__bench_start,
      .has_no_count = true,
      .contenders = 1000},
-    {.name = "waiters", .run = simba__bench_waiters, .contenders = 1000},
-};
+    {.name = NULL}};
 
 /* --- what is printed ----------------------------------------------------- */
 
@@ -100,6 +113,62 @@ static double in_us(int64_t ns)
     return (double)ns / 1000;
 }
 
+void simba__bench_put_members(struct simba__json *json,
+                              const char *scenario,
+                              const char *store,
+                              const struct simba__bench_result *r)
+{
+    simba__json_text(json, "scenario", scenario);
+    simba__json_text(json, "store", store);
+    if (r->count == 0 && r->contenders > 0) { /* idle, start */
+        simba__json_unsigned(json, "contenders", r->contenders);
+        simba__json_real(json, "seconds", r->seconds, 3);
+        simba__json_real(json, "bytes_per_contender", r->bytes_each, 0);
+        if (strcmp(scenario, "start") == 0) {
+            return;
+        }
+        simba__json_real(json, "cpu_percent", r->cpu_percent, 3);
+        simba__json_real(json, "requests_per_second", r->requests_per_second,
+                         3);
+        simba__json_real(json, "start_seconds", r->start_seconds, 3);
+        return;
+    }
+    simba__json_unsigned(json, "n", r->count);
+    simba__json_real(json, "seconds", r->seconds, 3);
+    simba__json_real(json, "p50_us", in_us(r->p50), 1);
+    simba__json_real(json, "p99_us", in_us(r->p99), 1);
+    simba__json_real(json, "p999_us", in_us(r->p999), 1);
+    simba__json_real(json, "per_second", r->per_second,
+                     r->per_second < 10 ? 3 : 0);
+    if (r->floor_p50 == 0) {
+        simba__json_text(json, "floor_p50_us", NULL);
+        simba__json_text(json, "ratio_p50", NULL);
+    } else {
+        simba__json_real(json, "floor_p50_us", in_us(r->floor_p50), 1);
+        simba__json_real(json, "ratio_p50", r->ratio_p50, 3);
+        simba__json_unsigned(json, "rounds", r->rounds);
+    }
+    if (r->spinning_p50 != 0) {
+        simba__json_real(json, "spinning_floor_p50_us", in_us(r->spinning_p50),
+                         1);
+        simba__json_real(json, "spinning_ratio_p50", r->spinning_ratio_p50, 3);
+        simba__json_real(json, "cpu_us", in_us(r->cpu_each), 1);
+    }
+    if (r->floor_p50 != 0 && r->floor_per_second > 0) {
+        simba__json_real(json, "floor_per_second", r->floor_per_second, 0);
+    }
+    if (r->contenders > 0 && r->processes == 0) { /* waiters */
+        simba__json_unsigned(json, "contenders", r->contenders);
+    }
+    if (r->processes > 0) {
+        simba__json_unsigned(json, "contenders", r->contenders);
+        simba__json_unsigned(json, "processes", r->processes);
+    }
+    if (r->since != NULL) {
+        simba__json_text(json, "since", r->since);
+    }
+}
+
 static void print_object(const struct simba__cli *cli,
                          const char *scenario,
                          const struct simba__bench_result *r)
@@ -109,56 +178,7 @@ static void print_object(const struct simba__cli *cli,
 
     simba__show_url(cli->store, shown, sizeof shown);
     simba__json_print(&json, stdout);
-    simba__json_text(&json, "scenario", scenario);
-    simba__json_text(&json, "store", shown);
-    if (r->count == 0 && r->contenders > 0) { /* idle, start */
-        simba__json_unsigned(&json, "contenders", r->contenders);
-        simba__json_real(&json, "seconds", r->seconds, 3);
-        simba__json_real(&json, "bytes_per_contender", r->bytes_each, 0);
-        if (strcmp(scenario, "start") == 0) {
-            simba__json_line(&json);
-            return;
-        }
-        simba__json_real(&json, "cpu_percent", r->cpu_percent, 3);
-        simba__json_real(&json, "requests_per_second", r->requests_per_second,
-                         3);
-        simba__json_line(&json);
-        return;
-    }
-    simba__json_unsigned(&json, "n", r->count);
-    simba__json_real(&json, "seconds", r->seconds, 3);
-    simba__json_real(&json, "p50_us", in_us(r->p50), 1);
-    simba__json_real(&json, "p99_us", in_us(r->p99), 1);
-    simba__json_real(&json, "p999_us", in_us(r->p999), 1);
-    simba__json_real(&json, "per_second", r->per_second,
-                     r->per_second < 10 ? 3 : 0);
-    if (r->floor_p50 == 0) {
-        simba__json_text(&json, "floor_p50_us", NULL);
-        simba__json_text(&json, "ratio_p50", NULL);
-    } else {
-        simba__json_real(&json, "floor_p50_us", in_us(r->floor_p50), 1);
-        simba__json_real(&json, "ratio_p50", r->ratio_p50, 3);
-        simba__json_unsigned(&json, "rounds", r->rounds);
-    }
-    if (r->spinning_p50 != 0) {
-        simba__json_real(&json, "spinning_floor_p50_us", in_us(r->spinning_p50),
-                         1);
-        simba__json_real(&json, "spinning_ratio_p50", r->spinning_ratio_p50, 3);
-        simba__json_real(&json, "cpu_us", in_us(r->cpu_each), 1);
-    }
-    if (r->floor_p50 != 0 && r->floor_per_second > 0) {
-        simba__json_real(&json, "floor_per_second", r->floor_per_second, 0);
-    }
-    if (r->contenders > 0 && r->processes == 0) { /* waiters */
-        simba__json_unsigned(&json, "contenders", r->contenders);
-    }
-    if (r->processes > 0) {
-        simba__json_unsigned(&json, "contenders", r->contenders);
-        simba__json_unsigned(&json, "processes", r->processes);
-    }
-    if (r->since != NULL) {
-        simba__json_text(&json, "since", r->since);
-    }
+    simba__bench_put_members(&json, scenario, shown, r);
     simba__json_line(&json);
 }
 
@@ -206,12 +226,14 @@ static void say_idle(const struct simba__bench_result *r)
 
 /* What was not chosen, and what cannot be chosen here. */
 static bool complete(struct simba__bench_job *job,
-                     const struct scenario *scenario)
+                     const struct simba__bench_scenario *scenario,
+                     const char *html)
 {
     const char *odd =
         job->contenders != 0 && scenario->contenders == 0 ? "--contenders"
         : job->processes != 0 && scenario->processes == 0 ? "--processes"
         : job->plan.most != 0 && scenario->has_no_count   ? "-n"
+        : html != NULL                                    ? "--html"
                                                           : NULL;
 
     if (odd != NULL) {
@@ -232,8 +254,7 @@ static bool complete(struct simba__bench_job *job,
     return true;
 }
 
-/* Is the store there at all? Bare client libraries may wait for it for long. */
-static int reach(const char *url, simba_error *error)
+int simba__bench_reach(const char *url, simba_error *error)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_store *store = NULL;
@@ -245,8 +266,19 @@ static int reach(const char *url, simba_error *error)
     return simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
 }
 
+int simba__bench_fail(const struct simba__cli *cli, simba_error *error)
+{
+    if (error->code != SIMBA_ECANCELED) {
+        return simba__command_fail(cli, "bench", error);
+    }
+    (void)simba_error_set(error, SIMBA_ECANCELED, 0,
+                          "interrupted: nothing is left in the store");
+    return simba__command_fail_with(cli, "bench", error,
+                                    SIMBA__EXIT_SIGNAL + simba__interrupt());
+}
+
 static int measure(const struct simba__cli *cli,
-                   const struct scenario *scenario,
+                   const struct simba__bench_scenario *scenario,
                    const struct simba__bench_job *job)
 {
     struct simba__bench_result result;
@@ -261,19 +293,13 @@ static int measure(const struct simba__cli *cli,
         return simba__command_fail(cli, "bench", &error);
     }
     simba__interrupt_catch();
-    rc = reach(job->url, &error);
+    rc = simba__bench_reach(job->url, &error);
     if (rc == SIMBA_OK) {
         simba__command_await_grants(cli);
         rc = scenario->run(job, &result, &error);
     }
-    if (rc == SIMBA_ECANCELED) {
-        (void)simba_error_set(&error, rc, 0,
-                              "interrupted: nothing is left in the store");
-        return simba__command_fail_with(
-            cli, "bench", &error, SIMBA__EXIT_SIGNAL + simba__interrupt());
-    }
     if (rc != SIMBA_OK) {
-        return simba__command_fail(cli, "bench", &error);
+        return simba__bench_fail(cli, &error);
     }
     if (cli->is_json) {
         print_object(cli, scenario->name, &result);
@@ -289,15 +315,38 @@ static int measure(const struct simba__cli *cli,
     return simba__command_end();
 }
 
+void simba__bench_name(struct simba__bench_job *job)
+{
+    (void)snprintf(job->mutex, sizeof job->mutex, "simba-bench-%d-%" PRId64,
+                   (int)getpid(), simba__bench_now_ns());
+}
+
+static const struct simba__bench_scenario *find_scenario(const char *name)
+{
+    const struct simba__bench_scenario *at = simba__bench_scenarios;
+
+    while (at->name != NULL && strcmp(at->name, name) != 0) {
+        at++;
+    }
+    if (at->name == NULL) {
+        simba__say("there is no scenario '%s'; 'simba bench --help' lists them",
+                   name);
+        return NULL;
+    }
+    return at;
+}
+
 static int run(int argc, char **argv)
 {
     struct simba__bench_job job = {.url = NULL};
     uint64_t most = 0, seconds = 0, contenders = 0, processes = 0;
+    const char *html = NULL;
     const struct simba__option options[] = {
         {"exchanges", 'n', SIMBA__NUMBER, &most, .most = COUNT_MOST},
         {"seconds", 0, SIMBA__NUMBER, &seconds, .most = COUNT_MOST},
         {"contenders", 0, SIMBA__NUMBER, &contenders, .most = COUNT_MOST},
         {"processes", 0, SIMBA__NUMBER, &processes, .most = COUNT_MOST},
+        {"html", 0, SIMBA__TEXT, &html, .most = 0},
         {.name = NULL}};
     const struct simba__command command = {.name = "bench",
                                            .help = help,
@@ -306,7 +355,7 @@ static int run(int argc, char **argv)
                                            .most = 1,
                                            .wanted = "one SCENARIO"};
     struct simba__words words = {.count = argc, .words = argv};
-    const struct scenario *scenario = NULL;
+    const struct simba__bench_scenario *scenario;
     int code;
 
     simba__command_begin(&words.cli);
@@ -314,29 +363,22 @@ static int run(int argc, char **argv)
     if (code != SIMBA__GO_ON) {
         return code;
     }
-    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
-        if (strcmp(scenarios[i].name, words.words[0]) == 0) {
-            scenario = &scenarios[i];
-        }
-    }
-    if (scenario == NULL) {
-        simba__say("there is no scenario '%s'; 'simba bench --help' lists them",
-                   words.words[0]);
-        return SIMBA__EXIT_USAGE;
-    }
     job.plan.most = most;
     job.plan.length_ms = (int64_t)seconds * 1000;
     job.contenders = contenders;
     job.processes = processes;
-    if (!complete(&job, scenario)) {
+    job.url = words.cli.store;
+    if (strcmp(words.words[0], "report") == 0) {
+        return simba__bench_report(&words.cli, &job, html);
+    }
+    scenario = find_scenario(words.words[0]);
+    if (scenario == NULL || !complete(&job, scenario, html)) {
         return SIMBA__EXIT_USAGE;
     }
-    job.url = words.cli.store;
     job.plan.progress = isatty(STDERR_FILENO) && words.cli.verbosity >= 0
                             ? show_progress
                             : hide_progress;
-    (void)snprintf(job.mutex, sizeof job.mutex, "simba-bench-%d-%" PRId64,
-                   (int)getpid(), simba__bench_now_ns());
+    simba__bench_name(&job);
     return measure(&words.cli, scenario, &job);
 }
 

@@ -409,6 +409,7 @@ static void sum_up(struct uncontended *c, struct simba__bench_result *result)
         size_t count = simba__crew_gather(c->floors.ns, ROOM);
 
         simba__bench_sort(c->floors.ns, count);
+        simba__bench_put_spread(&result->spreads[1], c->floors.ns, count);
         result->floor_p50 = simba__bench_percentile(c->floors.ns, count, 500);
         result->floor_per_second = rate(&c->sums[1]);
         simba__bench_put_ratios(result, c->ratios, c->rounds);

@@ -4,6 +4,7 @@
 #include "verify/timeline.h"
 #include "verify/timeline_js.h"
 
+#include "markup.h"
 #include "util/json.h"
 
 #include <inttypes.h>
@@ -152,34 +153,6 @@ static const char *const colours[] = {
     "#3d7dca", "#2a9d8f", "#8a5bbd", "#c77d1e", "#3f8f4f",
     "#b34a78", "#4a63b8", "#7a8b2e", "#1f8aa3", "#a3623f"};
 
-/* What XML does not allow becomes U+FFFD. */
-static void put_escaped(FILE *file, const char *text)
-{
-    for (size_t room = strlen(text), length; room > 0;
-         text += length, room -= length) {
-        size_t valid = simba__text_sequence(text, room);
-        bool is_none = valid == 0 || (unsigned char)text[0] < 0x20 ||
-                       memcmp(text, "\xef\xbf\xbe", valid) == 0 ||
-                       memcmp(text, "\xef\xbf\xbf", valid) == 0;
-
-        length = valid == 0 ? 1 : valid;
-        if (is_none) {
-            fputs("\xef\xbf\xbd", file);
-        } else if (strchr("<>&\"'", text[0]) != NULL) {
-            fprintf(file, "&#%d;", text[0]);
-        } else {
-            (void)fwrite(text, 1, length, file);
-        }
-    }
-}
-
-static void put_text(FILE *file, double x, double y, const char *text)
-{
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">", x, y);
-    put_escaped(file, text);
-    fputs("</text>\n", file);
-}
-
 /* What is too long for the names' column is cut; a text of ours or of UTF-8. */
 static void put_label(FILE *file, double y, const char *text)
 {
@@ -192,7 +165,7 @@ static void put_label(FILE *file, double y, const char *text)
     }
     (void)snprintf(label, sizeof label, "%.*s%s", (int)length, text,
                    text[length] == '\0' ? "" : "…");
-    put_text(file, 14, y, label);
+    simba__markup_text(file, 14, y, label);
 }
 
 static double x_of(const struct simba__timeline *t, int64_t at_us)
@@ -241,7 +214,7 @@ static void put_span(struct row *row, const struct simba__picture_span *span)
             is_wait ? "#b9c2cb" : colours[colour_of(c)]);
     if (right > left + 3) { /* or nobody could point at it */
         fputs("<title>", row->file);
-        put_escaped(row->file, c->link.key);
+        simba__markup_escape(row->file, c->link.key);
         fprintf(row->file, is_wait ? " waits" : " owns it, token %" PRIu64,
                 span->token);
         fprintf(row->file, "; %.3f s to %.3f s</title>",
@@ -298,9 +271,9 @@ static void put_band(const struct simba__timeline *t,
     const char *names[LANES_MOST];
 
     fputs("<g class=\"name\">", file);
-    put_text(file, 14, top - 7, mutex->link.key);
+    simba__markup_text(file, 14, top - 7, mutex->link.key);
     fputs("</g>", file);
-    put_text(file, 14, top + 13, "owner");
+    simba__markup_text(file, 14, top + 13, "owner");
     fprintf(file,
             "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
             "fill=\"#f0f1f2\"/>\n",
@@ -341,12 +314,9 @@ static void put_band(const struct simba__timeline *t,
 
 static void put_axis(const struct simba__timeline *t, double height, FILE *file)
 {
-    double span_s = (double)(t->last_us - t->first_us) / 1e6, step = 1e-6;
-    double free_x = 0;
+    double span_s = (double)(t->last_us - t->first_us) / 1e6;
+    double step = simba__markup_step(span_s, 14), free_x = 0;
 
-    for (int i = 0; span_s / step > 14; i++) { /* 1, 2, 5, 10, … */
-        step *= i % 3 == 1 ? 2.5 : 2;
-    }
     for (int i = 0; i * step <= span_s; i++) {
         double x = x_of(t, t->first_us + (int64_t)(i * step * 1e6));
         char label[40];
@@ -354,9 +324,9 @@ static void put_axis(const struct simba__timeline *t, double height, FILE *file)
         (void)snprintf(label, sizeof label, "%.*f s", step < 1 ? 3 : 0,
                        i * step);
         fprintf(file, "<path d=\"M%.1f 6V50\" stroke=\"#dde0e3\"/>\n", x);
-        put_text(file, x + 3, 16, label);
+        simba__markup_text(file, x + 3, 16, label);
     }
-    put_text(file, 14, 36, "faults");
+    simba__markup_text(file, 14, 36, "faults");
     for (size_t i = 0; i < t->note_count; i++) {
         const struct simba__picture_note *n = &t->notes[i];
         int64_t until_us = n->until_us < t->last_us ? n->until_us : t->last_us;
@@ -369,13 +339,13 @@ static void put_axis(const struct simba__timeline *t, double height, FILE *file)
                 "<rect x=\"%.1f\" y=\"26\" width=\"%.1f\" height=\"6\" "
                 "fill=\"#e8a33d\"><title>",
                 x, wide < 2 ? 2 : wide);
-        put_escaped(file, n->text);
+        simba__markup_escape(file, n->text);
         fprintf(file,
                 "</title></rect><rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
                 "height=\"%.1f\" fill=\"#e8a33d\" opacity=\"0.13\"/>\n",
                 x, AXIS, wide < 1 ? 1 : wide, height - AXIS);
         if (x >= free_x) {
-            put_text(file, x, 45, n->text);
+            simba__markup_text(file, x, 45, n->text);
             free_x = x + 6.2 * (double)strlen(n->text) + 8;
         }
     }
