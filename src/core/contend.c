@@ -26,9 +26,11 @@ enum {
     JITTER_HIGH_MS = 1000,
     /* However little the store says is left, ask no oftener than this. */
     ASK_SPACING_MS = 5,
-    /* A wake-up is followed, but a storm of them, forged or doubled, must not
-     * become a storm of requests. */
+    /* A wake-up is followed at once, but a storm of them, forged or doubled,
+     * must not become a storm of requests: so many, until it was calm. */
+    WAKE_HURRIES = 4,
     WAKE_SPACING_MS = 2,
+    WAKE_CALM_MS = 100,
     OWNER_WAKE_SPACING_MS = 50
 };
 
@@ -112,6 +114,7 @@ static void begin(struct simba__contend *c, int64_t at_ms)
     c->is_backstop = false;
     c->is_urgent = false;
     c->is_gone = false;
+    c->hurries = 0;
     c->position = 0;
     c->token = 0;
     c->slot = 0;
@@ -435,9 +438,14 @@ static int64_t backstop_ms(struct simba__contend *c, const simba_reply *reply)
     return later_of(wait, ASK_SPACING_MS);
 }
 
-static int64_t woken_at(const struct simba__contend *c)
+static int64_t woken_at(struct simba__contend *c)
 {
-    return later_of(later(c->sent_ms, WAKE_SPACING_MS), c->now_ms);
+    int64_t calm = c->now_ms - c->sent_ms;
+
+    c->hurries = calm >= WAKE_CALM_MS ? 1 : c->hurries + 1;
+    return c->hurries <= WAKE_HURRIES || calm >= WAKE_SPACING_MS
+               ? c->now_ms
+               : later(c->sent_ms, WAKE_SPACING_MS);
 }
 
 /* Granted, refused, or failed, and then perhaps without our knowing granted. */

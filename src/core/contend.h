@@ -150,6 +150,7 @@ struct simba__contend {
     bool is_urgent;        /* woken: the next acquire is not held back */
     bool is_held;          /* an acquire is due and it was full: feed TIMER
                             * when there is room */
+    unsigned hurries;      /* wake-ups since it was calm */
     uint64_t position;     /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
 

@@ -24,6 +24,51 @@ TEST(test_contend_wake__storm_of_wakes_is_no_storm_of_questions)
     assert_in_range(asked, 40, 60);
 }
 
+/* Who is woken as the second of the queue, and refused, is the first soon
+ * after. */
+TEST(test_contend_wake__wake_soon_after_another_is_followed_at_once)
+{
+    use(default_config());
+    ask();
+    head_of_line(S, 9000);
+    wake_up(S);
+    expect_sent(SIMBA_ACQUIRE);
+    head_of_line(S, 9000);
+    wake_up(S + 1);
+    expect_sent(SIMBA_ACQUIRE);
+}
+
+TEST(test_contend_wake__wake_while_asking_is_followed_at_the_answer)
+{
+    use(default_config());
+    ask();
+    wake_up(S);
+    head_of_line(S + 1, 9000);
+    expect_sent(SIMBA_ACQUIRE);
+}
+
+TEST(test_contend_wake__after_a_calm_time_wakes_are_followed_again)
+{
+    use(default_config());
+    ask();
+    head_of_line(S, 9000);
+    for (int i = 0; i < 10; i++) {
+        wake_up(S);
+        if (machine.inflight == SIMBA_ACQUIRE) {
+            head_of_line(S, 9000);
+        }
+    }
+    wake_up(S + 1);
+    expect_nothing();
+    expect_wake_at(S + 2);
+    timer(S + 2);
+    head_of_line(S + 2, 9000);
+    wake_up(S + 500);
+    head_of_line(S + 500, 9000);
+    wake_up(S + 500);
+    expect_sent(SIMBA_ACQUIRE);
+}
+
 TEST(test_contend_wake__wake_makes_a_waiter_ask)
 {
     use(default_config());
