@@ -5,17 +5,19 @@
 enum { ASLEEP, LOOKING };
 
 enum {
-    MEAN_OF = 4, /* waits, about */
+    MEAN_OF = 4, /* looks, about */
+    /* A few waits that took very long say nothing of how it is as a rule. */
+    TYPICAL = SIMBA__SPIN_TRIAL * 3 / 4,
     /* Looking must be faster by a tenth, or the CPU is better used by others.
      */
     PAYS_NUM = 9,
     PAYS_DEN = 10,
-    STAY_MOST = 1 << 16,
-    VAIN_SHARE = 32, /* of all time at most one part is looked in vain, */
+    STAY_MOST = 1 << 14,
+    VAIN_SHARE = 8, /* of all time at most one part is looked in vain, */
     VAIN_MOST_NS = 2000000,
     LOOK_BEYOND_NS = 10000, /* twice what it takes as a rule, and so much */
     /* Others wait for the CPU when it is taken away so often in so long. */
-    SWITCHES = 2,
+    TAKINGS = 2,
     ASK_NS = 10000000,
     PAUSE_NS = 100000000,
     PAUSES = 7, /* the longest is so many times doubled */
@@ -61,22 +63,67 @@ static void add(int64_t *mean_ns, int64_t ns)
             : *mean_ns + (least(ns, 2 * *mean_ns + 1) - *mean_ns) / MEAN_OF;
 }
 
+/* The sum of all but the longest of the last waits of one way. */
+static int64_t sum_typical(const struct simba__spin *spin, int way)
+{
+    int64_t shortest[TYPICAL], sum = 0;
+    int kept = 0;
+
+    for (int i = 0; i < SIMBA__SPIN_TRIAL; i++) {
+        int64_t ns = spin->waits_ns[way][i];
+        int at = kept < TYPICAL ? kept++ : TYPICAL;
+
+        if (at == TYPICAL && ns >= shortest[TYPICAL - 1]) {
+            continue;
+        }
+        at = at == TYPICAL ? TYPICAL - 1 : at;
+        for (; at > 0 && shortest[at - 1] > ns; at--) {
+            shortest[at] = shortest[at - 1];
+        }
+        shortest[at] = ns;
+    }
+    for (int i = 0; i < TYPICAL; i++) {
+        sum += shortest[i];
+    }
+    return sum;
+}
+
 /* A trial is over: which way was faster? Looking that does not pay is tried
- * more and more seldom. */
+ * more and more seldom; and what is in vain too often does not pay. */
 static void choose(struct simba__spin *spin)
 {
-    const int64_t *mean = spin->mean_ns;
-    bool pays = mean[LOOKING] != 0 &&
-                mean[LOOKING] < mean[ASLEEP] / PAYS_DEN * PAYS_NUM;
+    bool pays = spin->vain_ns <= VAIN_MOST_NS &&
+                spin->count[LOOKING] >= SIMBA__SPIN_TRIAL &&
+                sum_typical(spin, LOOKING) <
+                    sum_typical(spin, ASLEEP) / PAYS_DEN * PAYS_NUM;
 
-    if (pays) {
-        spin->stay = SIMBA__SPIN_STAY;
-    } else if (spin->is_looking) {
+    if (pays && !spin->is_looking) {
+        spin->stay = SIMBA__SPIN_STAY; /* it did for long */
+    } else if (!pays && spin->is_looking) {
         spin->stay = (unsigned)least((int64_t)spin->stay * 2, STAY_MOST);
     }
     spin->is_trial = false;
     spin->is_looking = pays;
-    spin->left = spin->stay;
+    spin->left = pays ? SIMBA__SPIN_STAY : spin->stay;
+}
+
+/* Others may wait for the CPU: after so much looking that is known. */
+static void judge_takings(struct simba__spin *spin, int64_t now_ns)
+{
+    if (spin->looked_ns < ASK_NS && spin->takings < TAKINGS) {
+        return;
+    }
+    if (spin->takings < TAKINGS) {
+        spin->pause_ns = 0;
+    } else {
+        spin->pause_ns =
+            spin->pause_ns == 0
+                ? PAUSE_NS
+                : least(spin->pause_ns * 2, (int64_t)PAUSE_NS << PAUSES);
+        spin->resume_ns = now_ns + spin->pause_ns;
+    }
+    spin->looked_ns = 0;
+    spin->takings = 0;
 }
 
 void simba__spin_learn(struct simba__spin *spin,
@@ -84,44 +131,33 @@ void simba__spin_learn(struct simba__spin *spin,
                        const struct simba__spin_wait *wait)
 {
     int64_t looked_ns = wait->looked_ns;
+    int way = looked_ns > 0 ? LOOKING : ASLEEP;
+    bool is_spent;
 
     if (spin->most_ns == 0) {
         return;
     }
-    add(&spin->mean_ns[looked_ns > 0 ? LOOKING : ASLEEP], wait->waited_ns);
+    spin->waits_ns[way][spin->count[way]++ % SIMBA__SPIN_TRIAL] =
+        wait->waited_ns;
     spin->looked_ns += looked_ns;
+    spin->takings += wait->takings;
     if (looked_ns > 0) { /* in vain: it may have been too short */
         add(&spin->look_ns, wait->is_vain ? 2 * looked_ns : looked_ns);
         spin->vain_ns += wait->is_vain ? looked_ns : 0;
     }
-    if (now_ns < spin->resume_ns || --spin->left > 0) {
+    judge_takings(spin, now_ns);
+    if (now_ns < spin->resume_ns) {
         return;
     }
-    if (spin->is_trial) {
+    is_spent = spin->is_looking && spin->vain_ns > VAIN_MOST_NS;
+    if (--spin->left > 0 && !is_spent) {
+        return;
+    }
+    if (spin->is_trial || is_spent) {
         choose(spin);
         return;
     }
     spin->is_trial = true;
     spin->is_looking = !spin->is_looking;
     spin->left = SIMBA__SPIN_TRIAL;
-}
-
-bool simba__spin_asks(const struct simba__spin *spin)
-{
-    return spin->looked_ns >= ASK_NS;
-}
-
-void simba__spin_switched(struct simba__spin *spin,
-                          int64_t now_ns,
-                          int64_t switches)
-{
-    spin->looked_ns = 0;
-    if (switches < SWITCHES) {
-        spin->pause_ns = 0;
-        return;
-    }
-    spin->pause_ns = spin->pause_ns == 0 ? PAUSE_NS
-                                         : least(spin->pause_ns * 2,
-                                                 (int64_t)PAUSE_NS << PAUSES);
-    spin->resume_ns = now_ns + spin->pause_ns;
 }

@@ -15,22 +15,28 @@ enum {
     SIMBA__SPIN_LIMIT_US = 10000, /* the most it may say */
     SIMBA__SPIN_TRIAL = 16,       /* waits to try the other way */
     SIMBA__SPIN_STAY = 512,       /* waits between two trials, at least */
+    /* Who looks, and sees nothing at all for so long, did not have the CPU.
+     * What the kernel does in between is shorter. */
+    SIMBA__SPIN_TAKEN_NS = 200000,
 };
 
 /* Times in nanoseconds, of any one clock. */
 struct simba__spin {
-    int64_t most_ns;    /* to look at once; 0: never */
-    int64_t mean_ns[2]; /* how long waits take asleep, looking; 0: not known */
-    int64_t look_ns;    /* for how long one looks as a rule; 0: not known */
-    bool is_looking;    /* else it sleeps at once */
-    bool is_trial;      /* of the other way */
-    unsigned left;      /* waits until that changes */
-    unsigned stay;      /* waits between two trials */
+    int64_t most_ns; /* to look at once; 0: never */
+    /* How long the last waits took, asleep and looking, and how many came. */
+    int64_t waits_ns[2][SIMBA__SPIN_TRIAL];
+    unsigned count[2];
+    int64_t look_ns; /* for how long one looks as a rule; 0: not known */
+    bool is_looking; /* else it sleeps at once */
+    bool is_trial;   /* of the other way */
+    unsigned left;   /* waits until that changes */
+    unsigned stay;   /* waits between two trials */
 
     int64_t vain_ns;     /* looked in vain, less what is forgiven by time, */
     int64_t forgiven_ns; /* until then */
 
-    int64_t looked_ns; /* since it was last told of context switches */
+    int64_t looked_ns; /* since it was last asked whether, */
+    unsigned takings;  /* so often, the CPU was taken away */
     int64_t pause_ns;  /* because others waited for the CPU, */
     int64_t resume_ns; /* until then */
 };
@@ -46,18 +52,11 @@ struct simba__spin_wait {
     int64_t waited_ns; /* what was waited for had to wait, or took to come */
     int64_t looked_ns; /* 0: one slept at once */
     bool is_vain;      /* one looked, and slept in the end */
+    unsigned takings;  /* so often others had the CPU while one looked */
 };
 
 void simba__spin_learn(struct simba__spin *spin,
                        int64_t now_ns,
                        const struct simba__spin_wait *wait);
-
-/** Is it time to count involuntary context switches? */
-bool simba__spin_asks(const struct simba__spin *spin);
-
-/** So many there were of the looking thread since that was last asked. */
-void simba__spin_switched(struct simba__spin *spin,
-                          int64_t now_ns,
-                          int64_t switches);
 
 #endif

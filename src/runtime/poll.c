@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { CPUS = 2, FILE_MOST = 4096 };
@@ -70,6 +69,14 @@ static bool has_cpus(const char *root, const char *group, int cpus)
     return quota < 0 || quota / cpus >= period;
 }
 
+/* Of version 2, or of version 1 and the controller of CPU time? */
+static bool is_of_cpu(const char *line)
+{
+    return strstr(line, "::") != NULL || strstr(line, ":cpu:") != NULL ||
+           strstr(line, ":cpu,") != NULL || strstr(line, ",cpu,") != NULL ||
+           strstr(line, ",cpu:") != NULL;
+}
+
 bool simba__cgroups_have_cpus(const char *list, const char *root, int cpus)
 {
     struct simba__file file;
@@ -81,7 +88,7 @@ bool simba__cgroups_have_cpus(const char *list, const char *root, int cpus)
     }
     rest = file.bytes;
     while (is_enough && (line = strsep(&rest, "\n")) != NULL) {
-        char *group = strchr(line, '/');
+        char *group = is_of_cpu(line) ? strchr(line, '/') : NULL;
 
         /* The group and all above it, up to the root. */
         while (is_enough && group != NULL) {
@@ -110,13 +117,6 @@ static bool is_fit_thread(void)
             CPU_COUNT(&cpus) >= CPUS);
 }
 
-static long count_switches(void)
-{
-    struct rusage usage;
-
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
-
 static bool may_look(struct simba__poll *self, int64_t now)
 {
     bool is_due = self->asked_ns == 0 || now - self->asked_ns >= ASK_NS;
@@ -129,8 +129,6 @@ static bool may_look(struct simba__poll *self, int64_t now)
     if (is_due || !pthread_equal(self->thread, pthread_self())) {
         self->thread = pthread_self();
         self->is_fit = is_fit_thread();
-        self->switches = count_switches();
-        self->spin.looked_ns = 0;
     }
     return self->has_cpus && self->is_fit;
 }
@@ -146,20 +144,12 @@ static int64_t look(struct simba__poll *self, int64_t now_ns)
 
 static void learn(struct simba__poll *self, const struct simba__spin_wait *wait)
 {
-    int64_t now_ns = read_clock();
-
     if (wait->looked_ns > 0) {
         atomic_fetch_add(&self->metrics->spins, 1);
         atomic_fetch_add(&self->metrics->spins_in_vain, wait->is_vain);
         atomic_fetch_add(&self->metrics->spin_ns, (uint64_t)wait->looked_ns);
     }
-    simba__spin_learn(&self->spin, now_ns, wait);
-    if (simba__spin_asks(&self->spin)) {
-        long switches = count_switches();
-
-        simba__spin_switched(&self->spin, now_ns, switches - self->switches);
-        self->switches = switches;
-    }
+    simba__spin_learn(&self->spin, read_clock(), wait);
 }
 
 int simba__poll(struct simba__poll *self,
@@ -168,7 +158,7 @@ int simba__poll(struct simba__poll *self,
                 int timeout_ms)
 {
     struct simba__spin_wait wait = {0};
-    int64_t begun, allowed;
+    int64_t begun, allowed, last;
     int ready = 0;
 
     if (self->spin.most_ns == 0 || timeout_ms == 0) {
@@ -176,9 +166,15 @@ int simba__poll(struct simba__poll *self,
     }
     begun = read_clock();
     allowed = look(self, begun);
+    last = allowed > 0 ? read_clock() : begun; /* it may have read files */
     while (ready == 0 && wait.looked_ns < allowed) {
+        int64_t now;
+
         ready = poll(set, count, 0);
-        wait.looked_ns = read_clock() - begun;
+        now = read_clock();
+        wait.takings += now - last >= SIMBA__SPIN_TAKEN_NS;
+        wait.looked_ns += now - last;
+        last = now;
     }
     wait.is_vain = ready == 0;
     if (ready == 0) {

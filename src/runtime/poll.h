@@ -19,8 +19,7 @@ struct simba__poll {
     bool has_cpus;
     int64_t asked_ns; /* when that was seen; 0: not yet */
     bool is_fit;
-    pthread_t thread; /* of which that was seen, and so many */
-    long switches;
+    pthread_t thread; /* of which that was seen */
 };
 
 /** For who awaits a reply: look at the descriptors until one is ready or

@@ -8,7 +8,9 @@ struct machine {
     struct simba__spin spin;
     int64_t now_ns, asleep_ns, looking_ns;
     int64_t looked_ns, vain_ns;
-    int looks;
+    int waits, looks;
+    int slow_every; /* each so many replies takes ten times as long; 0: none */
+    unsigned takings; /* so often the CPU is taken away in each look */
 };
 
 static void set_up(struct machine *m, int64_t asleep_us, int64_t looking_us)
@@ -22,11 +24,16 @@ static void set_up(struct machine *m, int64_t asleep_us, int64_t looking_us)
 static void wait_once(struct machine *m)
 {
     int64_t allowed = simba__spin_allow(&m->spin, m->now_ns);
-    bool is_found = allowed >= m->looking_ns;
-    int64_t waited = allowed == 0             ? m->asleep_ns
-                     : is_found               ? m->looking_ns
-                     : m->asleep_ns > allowed ? m->asleep_ns
-                                              : allowed;
+    bool is_slow = m->slow_every > 0 && ++m->waits % m->slow_every == 0;
+    int64_t asleep = m->asleep_ns * (is_slow ? 10 : 1);
+    int64_t looking = m->looking_ns == INT64_MAX
+                          ? INT64_MAX
+                          : m->looking_ns * (is_slow ? 10 : 1);
+    bool is_found = allowed >= looking;
+    int64_t waited = allowed == 0       ? asleep
+                     : is_found         ? looking
+                     : asleep > allowed ? asleep
+                                        : allowed;
     int64_t looked = is_found ? waited : allowed;
 
     m->now_ns += waited;
@@ -34,7 +41,9 @@ static void wait_once(struct machine *m)
     m->looked_ns += looked;
     m->vain_ns += is_found ? 0 : looked;
     simba__spin_learn(&m->spin, m->now_ns,
-                      &(struct simba__spin_wait){waited, looked, !is_found});
+                      &(struct simba__spin_wait){waited, looked,
+                                                 allowed > 0 && !is_found,
+                                                 allowed > 0 ? m->takings : 0});
 }
 
 static void wait_often(struct machine *m, int count)
@@ -132,7 +141,19 @@ TEST(test_spin__looks_in_vain_for_a_small_share_of_time)
     m.asleep_ns = 200000;
     m.spin.left = 1000000; /* and it is not even tried what is better */
     wait_often(&m, 10000);
-    assert_in_range(m.vain_ns, 0, 2100000 + 2000000000 / 32);
+    assert_in_range(m.vain_ns, 0, 2100000 + 2000000000 / 8);
+}
+
+/* Half of all replies wait for who looks to leave the CPU. */
+TEST(test_spin__sleeps_where_half_is_looked_for_in_vain)
+{
+    struct machine m;
+
+    set_up(&m, 30, 20);
+    m.slow_every = 2;
+    wait_often(&m, 10000);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, 0, 200);
 }
 
 TEST(test_spin__never_looks_when_it_is_off)
@@ -148,31 +169,72 @@ TEST(test_spin__never_looks_when_it_is_off)
 TEST(test_spin__pauses_when_others_wait_for_the_cpu)
 {
     struct machine m;
-    int64_t first, second;
+    int64_t first, begun;
 
     set_up(&m, 60, 20);
     wait_often(&m, 2000);
-    assert_true(simba__spin_asks(&m.spin));
-    simba__spin_switched(&m.spin, m.now_ns, 1); /* that may be anything */
-    assert_false(simba__spin_asks(&m.spin));
     assert_true(simba__spin_allow(&m.spin, m.now_ns) > 0);
 
-    simba__spin_switched(&m.spin, m.now_ns, 3);
+    m.takings = 2;
+    wait_once(&m);
     first = m.spin.resume_ns - m.now_ns;
     wait_often(&m, 100);
     assert_int_equal(m.looks, 0);
     m.now_ns = m.spin.resume_ns;
-    assert_true(simba__spin_allow(&m.spin, m.now_ns) > 0);
-    simba__spin_switched(&m.spin, m.now_ns, 3);
-    second = m.spin.resume_ns - m.now_ns;
-    assert_int_equal(second, 2 * first);
+    wait_once(&m); /* and longer each time */
+    assert_int_equal(m.spin.resume_ns - m.now_ns, 2 * first);
     for (int i = 0; i < 20; i++) {
-        simba__spin_switched(&m.spin, m.now_ns, 3);
+        m.now_ns = m.spin.resume_ns;
+        wait_once(&m);
     }
     assert_in_range(m.spin.resume_ns - m.now_ns, 10 * first, 200 * first);
-    simba__spin_switched(&m.spin, m.now_ns, 0);
-    simba__spin_switched(&m.spin, m.now_ns, 3);
+
+    m.now_ns = m.spin.resume_ns;
+    m.takings = 0;
+    wait_often(&m, 2000);
+    m.takings = 2;
+    begun = m.spin.resume_ns;
+    for (int i = 0; i < 100 && m.spin.resume_ns == begun; i++) {
+        wait_once(&m); /* the first that looks, not one of a trial */
+    }
     assert_int_equal(m.spin.resume_ns - m.now_ns, first);
+}
+
+/* A kernel thread, an interrupt: that is not others who wait. */
+TEST(test_spin__goes_on_when_the_cpu_is_taken_away_now_and_then)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    wait_often(&m, 2000);
+    for (int i = 0; i < 20; i++) {
+        m.takings = 1;
+        wait_once(&m);
+        m.takings = 0;
+        wait_often(&m, 1000);
+        assert_in_range(m.looks, 900, 1000);
+    }
+}
+
+TEST(test_spin__looks_although_some_replies_are_slow)
+{
+    struct machine m;
+
+    set_up(&m, 100, 44);
+    m.slow_every = 33;
+    wait_often(&m, 2000);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, 9000, 10000);
+}
+
+TEST(test_spin__sleeps_although_some_replies_are_slow)
+{
+    struct machine m;
+
+    set_up(&m, 36, 35);
+    m.slow_every = 9;
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, SIMBA__SPIN_TRIAL, 200);
 }
 
 /* How long one must look may be more than how long what comes has waited. */
