@@ -1,12 +1,13 @@
 #!/bin/bash
 # Many processes want one of a few slots, while some of them are killed and
-# stopped. On any store that has slots:
+# stopped, and their server is restarted. On any store that has slots:
 #
 #   crowd_test.sh SIMBA SCRATCH [URL]
 #
 # processes (40) is how many there are, victims (10) how many of them are struck,
-# longest (0) how long a stop may last, in seconds, beside short ones. A store in a
-# file waits for who was stopped while it wrote.
+# longest (0) how long a stop may last, in seconds, beside short ones, restarts (0)
+# how often the server is killed and comes back. A store in a file waits for who
+# was stopped while it wrote.
 set -u
 source "$(dirname "$0")/lib.sh"
 begin crowd "$@"
@@ -15,6 +16,7 @@ SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
 # ── Helpers ──────────────────────────────────────────────────────────────────
 
 processes=${processes-40} victims=${victims-10} longest=${longest-0} slots=7
+restarts=${restarts-0}
 
 # What runs inside: it has its slot's file locked, which the kernel undoes when
 # its last process is gone. Who finds it locked has somebody else's slot.
@@ -72,10 +74,24 @@ strike() {
     fi
 }
 
+# restart: kills the server that the fixture has, and runs it again.
+restart() {
+    if [ -n "${SIMBA_SERVER_CONTROL-}" ]; then
+        "$SIMBA_SERVER_CONTROL" --restart
+    else
+        kill -USR1 "$SIMBA_SERVER_PID"
+    fi
+    restarted=$((restarted + 1))
+}
+
+all_are_done() {
+    [ -z "$(jobs -rp)" ]
+}
+
 # ── Crowds ───────────────────────────────────────────────────────────────────
 
 never_more_inside_than_slots_and_all_of_them_used() {
-    local i running killed=0 stopped=0 victim
+    local i running killed=0 stopped=0 restarted=0 victim
 
     mkdir "$scratch/in" && : >"$scratch/in/entered"
     if ! "$simba" -q lock c --slots 2 -- true 2>"$scratch/err"; then
@@ -89,7 +105,15 @@ never_more_inside_than_slots_and_all_of_them_used() {
         # shellcheck disable=SC2207 # numbers
         running=($(jobs -rp))
         [ ${#running[@]} -eq 0 ] || strike "${running[RANDOM % ${#running[@]}]}"
+        ((restarts == 0 || (i + 1) % (victims / restarts))) || restart
     done
+    # Nobody starves: all come in but those that were struck before.
+    within 600 all_are_done || echo "# $(jobs -rp | wc -l) wait" >>"$scratch/failed"
+    i=$((processes - killed - stopped))
+    [ "$(wc -l <"$scratch/in/entered")" -ge "$i" ] || {
+        echo "# less than $i came in"
+        sort "$scratch/out" | uniq -c | sort -rn | head -n 5
+    } >>"$scratch/failed"
     # The last ones hold it, as many as there are slots, and others wait.
     : >"$scratch/in/hold"
     for ((i = 0; i < 2 * slots; i++)); do
@@ -102,7 +126,7 @@ never_more_inside_than_slots_and_all_of_them_used() {
     kill $(jobs -p)
     wait
     echo "# $(wc -l <"$scratch/in/entered") came in, $killed were killed," \
-        "$stopped stopped" | tee /dev/fd/4 >&3
+        "$stopped stopped, $restarted restarts" | tee /dev/fd/4 >&3
     same breaches "" "$(cat "$scratch/in/breaches" 2>/dev/null)" >&3 &&
         same failed "" "$(cat "$scratch/failed")" >&3
 } 3>&1 4>&2 2>/dev/null
