@@ -129,6 +129,37 @@ WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
     AND t.version = m.version
     AND t.attempt = $2 AND t.waiting = 0 AND m.owner_id <> ''
 
+-- name: slot_renew
+-- Extend this very tenure of several, as on PostgreSQL.
+-- $1 mutex, $2 attempt, $3 ttl, $4 transition, $5 slots
+UPDATE simba_mutex m, simba_tenure t, simba_slot s
+SET s.ttl_at = last_insert_id(
+        cast(unix_timestamp(now(6)) * 1000000 AS unsigned)) DIV 1000 + $3,
+    s.transition_at =
+        cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4,
+    m.ttl_at = m.ttl_at + greatest(m.transition_at + 1,
+        cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4)
+        - m.transition_at,
+    m.transition_at = greatest(m.transition_at + 1,
+        cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4)
+WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
+    AND t.version = m.version AND m.owner_id = 'slots@' AND t.broken = 0
+    AND s.mutex = $1 AND s.attempt = $2 AND s.token <> 0
+    AND s.broken = 0 AND s.asked = '' AND s.slots = $5
+    AND s.transition_at
+        >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
+    AND s.transition_at
+        < cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4
+    AND s.transition_at - s.ttl_at = $4;
+SELECT if(row_count() > 0, last_insert_id(), NULL), s.token, s.acquired_at,
+    s.slot, least, owned
+FROM simba_slot s, (
+    SELECT count(*) AS owned, min(if(slots = -1, 4294967295, slots)) AS least
+    FROM simba_slot WHERE mutex = $1 AND token <> 0 AND transition_at
+        >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
+) all_of_them
+WHERE s.mutex = $1 AND s.attempt = $2
+
 -- name: load
 -- Everything there is to know about the mutex, one row for each of the first
 -- waiters, in their order; in all of them also this attempt.
@@ -183,8 +214,12 @@ ORDER BY s.token
 -- needed, see by @simba whether it was.
 START TRANSACTION;
 UPDATE simba_mutex m, simba_tenure t
-SET m.acquired_at = $5, m.ttl_at = $6, m.transition_at = $7, m.owner_id = $8,
-    m.version = $9, m.fencing_token = $10
+SET m.acquired_at = $5,
+    m.ttl_at = $6 /*slots + if(m.transition_at = $3, 0,
+        greatest(m.transition_at + 1, $7) - $7) slots*/,
+    m.transition_at = /*slots if(m.transition_at <> $3,
+        greatest(m.transition_at + 1, $7), slots*/ $7 /*slots ) slots*/,
+    m.owner_id = $8, m.version = $9, m.fencing_token = $10
     , m.quiet = $41, m.attempt = $11, m.former = $39, m.account = if($42 < 0, crc32(substring_index(user(), '@', 1)), $42),
     t.account = if($42 < 0, crc32(substring_index(user(), '@', 1)), $42),
     t.version = if($41 < 0, $9, -2), t.former = $39, t.token = if($40 = 0, $10, $40),
@@ -195,7 +230,8 @@ SET m.acquired_at = $5, m.ttl_at = $6, m.transition_at = $7, m.owner_id = $8,
     t.tombs_until = greatest(t.tombs_until, $22)
     /*slots , t.asked = $58 slots*/
 WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
-    AND m.version = $2 AND m.transition_at = $3 AND m.owner_id = $4;
+    AND m.version = $2 AND m.owner_id = $4
+    AND (m.transition_at = $3 /*slots OR $61 = 1 slots*/);
 SET @simba = row_count();
 
 -- name: apply_gone
@@ -465,30 +501,32 @@ FROM (SELECT substring_index(user(), '@', -1) IN ('localhost', '::1')
 
 -- name: doctor_tables
 -- What can be promised with these tables and rights, as `doctor`.
-SELECT if(count(*) = 0, 1,
-        if(sum(column_name = 'fencing_token') = 0, 2,
-           if(sum(column_name = 'quiet') = 0 OR max(tables) < 5 OR NOT max(slots),
-            1, 0))),
-    'tables',
-    if(count(*) = 0, 'none to be seen: the first lock makes them, or `simba init`',
-       if(sum(column_name = 'fencing_token') = 0,
-          'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it',
-          if(sum(column_name = 'quiet') = 0,
-             'simba_mutex is of another make; `simba init --upgrade` makes it faster',
-             if(max(tables) < 5,
-                'some are not there: the first lock makes them, or `simba init`',
-            if(max(slots), 'simba_mutex is complete',
-            'no slots; `simba init --upgrade` adds them')))))
-FROM information_schema.columns, (
-    SELECT count(*) AS tables FROM information_schema.tables
+SELECT if(mutexes = 0, 1, if(tokens = 0, 2,
+        quiets = 0 OR tables < 5 OR slots = 0 OR slot_tables = 0)), 'tables',
+    CASE WHEN mutexes = 0
+    THEN 'none to be seen: the first lock makes them, or `simba init`'
+    WHEN tokens = 0
+    THEN 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it'
+    WHEN quiets = 0
+    THEN 'simba_mutex is of another make; `simba init --upgrade` makes it faster'
+    WHEN tables < 5
+    THEN 'some are not there: the first lock makes them, or `simba init`'
+    WHEN slots = 0 THEN 'no slots; `simba init --upgrade` adds them'
+    WHEN slot_tables = 0
+    THEN 'no simba_slot: who first wants slots makes it, or `simba init`'
+    ELSE 'simba_mutex is complete' END
+FROM (
+    SELECT coalesce(sum(table_name = 'simba_mutex'), 0) AS mutexes,
+    sum(column_name = 'fencing_token') AS tokens,
+    sum(column_name = 'quiet') AS quiets,
+    count(DISTINCT nullif(table_name, 'simba_slot')) AS tables,
+    sum(table_name = 'simba_line' AND column_name = 'slots') AS slots,
+    sum(table_name = 'simba_slot') AS slot_tables
+    FROM information_schema.columns
     WHERE table_schema = database()
-        AND table_name IN ('simba_mutex', 'simba_tenure', 'simba_line',
-                           'simba_tombstone', 'simba_broken')
-) there, (
-    SELECT count(*) AS slots FROM information_schema.columns
-    WHERE table_schema = database() AND table_name = 'simba_line' AND column_name = 'slots'
-) l
-WHERE table_schema = database() AND table_name = 'simba_mutex'
+    AND find_in_set(table_name,
+    'simba_mutex,simba_tenure,simba_line,simba_tombstone,simba_broken,simba_slot')
+) there
 UNION ALL SELECT if(count(*) = 0, 0, 2), 'names',
     if(count(*) = 0, 'all names and ids fit',
        'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it')

@@ -142,6 +142,46 @@ WITH moment AS MATERIALIZED (
 )
 SELECT us, token, acquired_at FROM fast
 
+-- name: slot_renew
+-- Extend this very tenure of several. No version changes: who decides meanwhile
+-- need not do so again, unless it ends or changes a tenure of others, and sees
+-- that by the end of the lease in simba_mutex, which becomes later each time. By
+-- that who waits sees that somebody lives (liveness.c). The row of simba_slot is
+-- as it was when the statement began, as long as the versions are equal.
+-- $1 mutex, $2 attempt, $3 ttl, $4 transition, $5 slots
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
+), shown AS (
+    UPDATE simba_mutex m
+    SET ttl_at = m.ttl_at + greatest(m.transition_at + 1,
+            us / 1000 + $3::bigint + $4::bigint) - m.transition_at,
+        transition_at = greatest(m.transition_at + 1,
+            us / 1000 + $3::bigint + $4::bigint)
+    FROM moment, simba_tenure t, simba_slot s
+    WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
+        AND m.owner_id = 'slots@' AND t.broken = 0
+        AND s.mutex = $1 AND s.attempt = $2 AND s.token <> 0
+        AND s.broken = 0 AND s.asked = '' AND s.slots = $5::int
+        AND s.transition_at >= us / 1000
+        AND s.transition_at < us / 1000 + $3::bigint + $4::bigint
+        AND s.transition_at - s.ttl_at = $4::bigint
+    RETURNING us
+), fast AS (
+    UPDATE simba_slot s
+    SET ttl_at = us / 1000 + $3::bigint,
+        transition_at = us / 1000 + $3::bigint + $4::bigint
+    FROM shown
+    WHERE s.mutex = $1 AND s.attempt = $2
+        AND s.transition_at < us / 1000 + $3::bigint + $4::bigint
+    RETURNING us, s.token, s.acquired_at, s.slot
+)
+SELECT us, token, acquired_at, slot, least, owned FROM fast, (
+    SELECT count(*) AS owned,
+        min(CASE slots WHEN -1 THEN 4294967295 ELSE slots END) AS least
+    FROM simba_slot s, moment
+    WHERE s.mutex = $1 AND s.token <> 0 AND s.transition_at >= us / 1000
+) all_of_them
+
 -- name: load
 -- Everything there is to know about the mutex, one row for each of the first
 -- waiters, in their order; in all of them also this attempt.
@@ -207,15 +247,22 @@ ORDER BY s.token
 -- into it: $44 attempt or '', id, token, slot, slots, broken, acquired_at,
 -- ttl_at, transition_at, process or '': as it was, $54 asked; $55 slots of whom
 -- it is offered to, or 0; $56, $57 slots of who comes; $58 '': simba_slot says
--- nothing; $59 1: all that were there are broken; $60 token of the tenure before.
+-- nothing; $59 1: all that were there are broken; $60 token of the tenure before;
+-- $61 1: others may have renewed since, and their lease ends as it does now.
 WITH m AS (
     UPDATE simba_mutex
-    SET acquired_at = $5::bigint, ttl_at = $6::bigint,
-        transition_at = $7::bigint, owner_id = $8, version = $9::bigint
+    SET acquired_at = $5::bigint,
+        ttl_at = $6::bigint
+            /*slots + CASE WHEN transition_at = $3::bigint THEN 0 ELSE
+                greatest(transition_at + 1, $7::bigint) - $7::bigint END slots*/,
+        transition_at = /*slots CASE WHEN transition_at <> $3::bigint
+            THEN greatest(transition_at + 1, $7::bigint) ELSE slots*/
+            $7::bigint /*slots END slots*/,
+        owner_id = $8, version = $9::bigint
         , fencing_token = $10::bigint
         , quiet = $41::bigint, attempt = $11, former = $39::bigint
-    WHERE mutex = $1 AND version = $2::bigint AND transition_at = $3::bigint
-        AND owner_id = $4
+    WHERE mutex = $1 AND version = $2::bigint AND owner_id = $4
+        AND (transition_at = $3::bigint /*slots OR $61::int = 1 slots*/)
     RETURNING 1
 ), t AS (
     UPDATE simba_tenure
@@ -474,25 +521,29 @@ WITH columns AS (
     WHERE attrelid = to_regclass('simba_line') AND attname = 'slots'
         AND NOT attisdropped
 ), tables AS (
-    SELECT c.oid, c.relname FROM pg_class c
+    SELECT c.relname, has_table_privilege(c.oid, 'SELECT')
+            AND has_table_privilege(c.oid, 'INSERT')
+            AND has_table_privilege(c.oid, 'UPDATE')
+            AND has_table_privilege(c.oid, 'DELETE') AS is_usable
+    FROM pg_class c
     WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
                         'simba_tombstone', 'simba_broken', 'simba_slot')
         AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
 ), there AS (
     SELECT count(*) FILTER (WHERE relname <> 'simba_slot') AS tables,
         count(*) FILTER (WHERE relname = 'simba_mutex') AS mutexes,
-        count(*) FILTER (WHERE relname <> 'simba_slot') < 5 AND has_schema_privilege(current_schema(), 'CREATE')
-            IS NOT TRUE AS is_stuck,
-        coalesce(bool_and(relname = 'simba_broken'
-            OR has_table_privilege(oid, 'SELECT')
-            AND has_table_privilege(oid, 'INSERT')
-            AND has_table_privilege(oid, 'UPDATE')
-            AND has_table_privilege(oid, 'DELETE')), true) AS may
+        coalesce(bool_and(is_usable OR relname IN ('simba_broken', 'simba_slot')),
+            true) AS may,
+        count(*) FILTER (WHERE relname = 'simba_slot') AS slot_tables,
+        has_schema_privilege(current_schema(), 'CREATE') IS TRUE AS may_make,
+        coalesce(bool_and(is_usable OR relname <> 'simba_slot'), true)
+            AS may_slots
     FROM tables
 )
 SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
-        WHEN tables < 5 OR quiets = 0 OR are_missing THEN 1 ELSE 0 END, 'tables',
-    CASE WHEN tables = 0 AND is_stuck THEN 'none can be seen'
+        WHEN tables < 5 OR quiets = 0 OR are_missing OR slot_tables = 0
+            THEN 1 ELSE 0 END, 'tables',
+    CASE WHEN tables = 0 AND NOT may_make THEN 'none can be seen'
         WHEN tables = 0
         THEN 'none yet: the first lock makes them, or `simba init`'
         WHEN mutexes = 1 AND tokens = 0
@@ -503,6 +554,10 @@ SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
         THEN 'some are not there: the first lock makes them, or `simba init`'
         WHEN are_missing
         THEN 'no slots; `simba init --upgrade` adds them'
+        WHEN slot_tables = 0 AND NOT may_make
+        THEN 'no simba_slot, for slots and hand-over: run `simba init` as somebody who may'
+        WHEN slot_tables = 0
+        THEN 'no simba_slot: who first wants slots makes it, or `simba init`'
         ELSE 'simba_mutex is complete' END FROM make, there, slots
 UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
     CASE WHEN narrow > 0
@@ -514,11 +569,13 @@ UNION ALL SELECT CASE WHEN count(*) = 0 THEN 0 ELSE 2 END, 'collation',
 FROM pg_attribute a, pg_collation c
 WHERE a.attrelid = to_regclass('simba_mutex') AND a.attname = 'mutex'
     AND c.oid = a.attcollation AND NOT c.collisdeterministic
-UNION ALL SELECT CASE WHEN may AND NOT is_stuck THEN 0 ELSE 3 END, 'rights',
+UNION ALL SELECT CASE WHEN NOT may OR tables < 5 AND NOT may_make THEN 3
+        WHEN may_slots THEN 0 ELSE 1 END, 'rights',
     current_user || CASE
         WHEN NOT may
         THEN ' may look at most: it may not SELECT, INSERT, UPDATE and DELETE in each of the tables'
-        WHEN is_stuck
+        WHEN tables < 5 AND NOT may_make
         THEN ' may not make the tables that are missing: run `simba init` as somebody who may'
-        ELSE ' may do what is needed' END
+        WHEN may_slots THEN ' may do what is needed'
+        ELSE ' has not the rights to simba_slot, for slots and hand-over; `simba init --print` prints the GRANT' END
 FROM there

@@ -634,9 +634,12 @@ bool simba__sql_bind(struct simba__sql_params *params,
     if (statement < SIMBA__SQL_FAST_PATH && asked->kind == SIMBA_ACQUIRE) {
         simba__sql_add_text(params, asked->id);
     }
-    if (statement < SIMBA__SQL_FAST_PATH && asked->kind != SIMBA_RELEASE) {
+    if (simba__sql_is_write(statement) && asked->kind != SIMBA_RELEASE) {
         simba__sql_add_number(params, asked->ttl_ms);
         simba__sql_add_number(params, asked->transition_ms);
+    }
+    if (statement == SIMBA__SQL_SLOT_RENEW) {
+        simba__sql_add_number(params, (int32_t)asked->slots);
     }
     return true;
 }

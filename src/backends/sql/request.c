@@ -34,9 +34,7 @@ static void send(struct simba__sql_request *request,
     assert(request->session != NULL);
     request->statement = statement;
     request->missing = count_missing(request->self);
-    if (statement < SIMBA__SQL_FAST_PATH || simba__sql_is_apply(statement)) {
-        request->is_written = true;
-    }
+    request->is_written |= simba__sql_is_write(statement);
     request->self->dialect->send(request->session, statement);
 }
 
@@ -68,8 +66,11 @@ void simba__sql_start(struct simba__sql_request *request)
         first = SIMBA__SQL_LIST;
     } else if (asked->kind == SIMBA_DOCTOR) {
         first = SIMBA__SQL_DOCTOR;
-    } else if (request->is_slow || self->is_shared[mark] || asked->slots > 1) {
+    } else if (request->is_slow || self->is_shared[mark]) {
         first = SIMBA__SQL_LOAD;
+    } else if (asked->slots > 1) {
+        first = asked->kind == SIMBA_RENEW ? SIMBA__SQL_SLOT_RENEW
+                                           : SIMBA__SQL_LOAD;
     } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token &&
                asked->token_above == 0) {
         first = is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
@@ -83,6 +84,18 @@ void simba__sql_start(struct simba__sql_request *request)
         !wants_slots(request) && simba_loop_now_ms() < self->look_for_slots_ms;
     request->is_written = false;
     send(request, first);
+}
+
+/* One of several owners has renewed. */
+static void tell_slot(simba_reply *reply,
+                      const simba_request *asked,
+                      const struct simba__sql_rows *rows)
+{
+    reply->slot = reply->owner.slot =
+        (uint32_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_SLOT);
+    reply->owner.slots = asked->slots;
+    reply->slots = (uint32_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_SLOTS);
+    reply->owned = (uint32_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_OWNED);
 }
 
 /* The fast path has answered. Who owns a mutex that is no longer quiet renews
@@ -116,6 +129,9 @@ static void tried(struct simba__sql_request *request,
             reply->owner.ttl_at_ms + asked->transition_ms;
         if (reply->size >= offsetof(simba_reply, session_ms)) {
             reply->owned = 1;
+            if (request->statement == SIMBA__SQL_SLOT_RENEW) {
+                tell_slot(reply, asked, rows);
+            }
         }
     }
     simba__sql_end(request, SIMBA_OK, NULL);

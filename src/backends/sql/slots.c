@@ -149,8 +149,11 @@ static size_t count_tenures(const struct simba__mutex_record *mutex)
 }
 
 /* Whom simba_mutex names. For who ends the tenures of dead owners by its own
- * clock (liveness.c) each renewal changes what it says of several, too. */
+ * clock (liveness.c) each renewal changes what it says of several, too: by
+ * `slot_renew` the end of the lease becomes later each time, so that nobody
+ * makes it earlier but with a change of the tenures, which counts like one. */
 static simba_owner show(const struct simba__sql_record *record,
+                        bool is_any,
                         const simba_request *asked)
 {
     const struct simba__mutex_record *mutex = &record->mutex;
@@ -166,11 +169,11 @@ static simba_owner show(const struct simba__sql_record *record,
         memcpy(shown.id, SIMBA__CROWD_ID, sizeof SIMBA__CROWD_ID);
         shown.is_broken = false; /* their rows say it */
     }
-    if (is_renewed) {
-        shown.ttl_at_ms = simba__sql_counted_ttl_at(&record->row, &shown);
-    } else if (is_crowd && record->is_crowd &&
-               shown.transition_at_ms == record->row.transition_at_ms) {
+    if (is_crowd && record->is_crowd && !is_any && !is_renewed) {
         shown.ttl_at_ms = record->row.ttl_at_ms;
+        shown.transition_at_ms = record->row.transition_at_ms;
+    } else if (is_renewed || (is_crowd && record->is_crowd)) {
+        shown.ttl_at_ms = simba__sql_counted_ttl_at(&record->row, &shown);
     }
     return shown;
 }
@@ -189,6 +192,13 @@ bool simba__sql_change_tenures(struct simba__sql_change *change,
     change->has_slots = record->has_slots || simba__sql_needs_slots(mutex);
     change->is_slot_offered = !is_same_offer && is_offered_slot(mutex);
     change->slot = NULL;
+    change->is_beside = true;
+    for (size_t i = 0; (was = simba__mutex_tenure(&record->was, i)) != NULL;
+         i++) {
+        change->is_beside &=
+            simba__mutex_find_tenure(mutex, was->attempt) != NULL ||
+            simba__attempt_equal(was->attempt, asked->attempt);
+    }
     for (size_t i = 0; (is = simba__mutex_tenure(mutex, i)) != NULL; i++) {
         was = simba__mutex_find_tenure(&record->was, is->attempt);
         is_kept = simba__sql_is_crowd(mutex) || is->asked[0] != '\0';
@@ -198,6 +208,7 @@ bool simba__sql_change_tenures(struct simba__sql_change *change,
             continue;
         }
         is_any = true;
+        change->is_beside &= was == NULL;
         if (is_kept) {
             assert(change->slot == NULL); /* one request, one tenure */
             change->slot = is;
@@ -205,7 +216,8 @@ bool simba__sql_change_tenures(struct simba__sql_change *change,
     }
     /* What was not read is to be nobody's, or of others who left it behind. */
     change->is_slot_gone = !record->has_slots || kept != record->slot_rows;
-    change->shown = show(record, asked);
+    change->is_beside &= record->is_crowd && simba__sql_is_crowd(mutex);
+    change->shown = show(record, is_any, asked);
     if (is_any && asked->kind == SIMBA_HAND_OVER &&
         !simba__sql_is_crowd(mutex)) {
         /* Its renewals are to look for who is asked: the fast ones do nothing
@@ -272,4 +284,5 @@ void simba__sql_bind_slots(struct simba__sql_params *params,
                         simba__sql_needs_slots(mutex) ? SIMBA__CROWD_ID : "");
     simba__sql_add_number(params, record->is_crowd && record->row.is_broken);
     simba__sql_add_number(params, (int64_t)slot->owner.former);
+    simba__sql_add_number(params, change->is_beside);
 }

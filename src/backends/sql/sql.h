@@ -36,6 +36,7 @@ struct simba__sql_request;
     X(FAST_ACQUIRE, FAST_ACQUIRE)                                              \
     X(FAST_RENEW, FAST_RENEW)                                                  \
     X(FAST_RELEASE, FAST_RELEASE)                                              \
+    X(SLOT_RENEW, SLOT_RENEW) /* of one of several owners */                   \
     X(LOAD, LOAD)                                                              \
     X(LOAD_ALL, LOAD)         /* the queue to its end */                       \
     X(LOAD_SLOTS, LOAD_SLOTS) /* what else simba_slot says of it */            \
@@ -57,7 +58,7 @@ enum simba__sql_statement {
 #define X(name, text) SIMBA__SQL_##name,
     SIMBA__SQL_EACH_STATEMENT(X)
 #undef X
-        SIMBA__SQL_FAST_PATH = SIMBA__SQL_LOAD
+        SIMBA__SQL_FAST_PATH = SIMBA__SQL_SLOT_RENEW
 };
 
 /** Does it write what was decided? */
@@ -66,8 +67,14 @@ static inline bool simba__sql_is_apply(enum simba__sql_statement statement)
     return statement == SIMBA__SQL_APPLY || statement == SIMBA__SQL_APPLY_SLOTS;
 }
 
+/** May it change anything that was asked for? */
+static inline bool simba__sql_is_write(enum simba__sql_statement statement)
+{
+    return statement <= SIMBA__SQL_SLOT_RENEW || simba__sql_is_apply(statement);
+}
+
 /** Most parameters of a statement. */
-enum { SIMBA__SQL_PARAMS = 60 };
+enum { SIMBA__SQL_PARAMS = 61 };
 
 /** Length of a process's name and of an attempt, in hexadecimal. */
 enum { SIMBA__SQL_HEX = 32 };
@@ -121,15 +128,18 @@ enum { SIMBA__SQL_SILENT = -2 };
 /** Versions of rows go round before they leave what `int` can hold. */
 #define SIMBA__SQL_VERSIONS INT64_C(2147483647)
 
-/* The columns of `load`, in their order; the fast path answers the first three.
- */
+/* The columns of `load`, in their order; the fast path answers the first three,
+ * `slot_renew` three more. */
 enum simba__sql_column {
     SIMBA__SQL_DONE_US, /* NULL: the fast path has done nothing */
     SIMBA__SQL_DONE_TOKEN,
     SIMBA__SQL_DONE_ACQUIRED_AT,
     SIMBA__SQL_NOW_US,
-    SIMBA__SQL_OWNER_ID, /* NULL: no such row */
+    SIMBA__SQL_DONE_SLOT = SIMBA__SQL_NOW_US,
+    SIMBA__SQL_OWNER_ID,                         /* NULL: no such row */
+    SIMBA__SQL_DONE_SLOTS = SIMBA__SQL_OWNER_ID, /* the least of all */
     SIMBA__SQL_ACQUIRED_AT,
+    SIMBA__SQL_DONE_OWNED = SIMBA__SQL_ACQUIRED_AT,
     SIMBA__SQL_TTL_AT,
     SIMBA__SQL_TRANSITION_AT,
     SIMBA__SQL_FENCING_TOKEN,
@@ -203,7 +213,8 @@ struct simba__sql_change {
     int64_t tomb_until_ms; /* 0: no tombstone is to be left */
     bool has_slots;        /* simba_slot changes, too */
     bool is_slot_gone;     /* it says something no more */
-    bool is_slot_offered;  /* it says anew whom the mutex is offered to */
+    bool is_beside;       /* it is of no matter that others renewed meanwhile */
+    bool is_slot_offered; /* it says anew whom the mutex is offered to */
     const struct simba__tenure *slot;    /* what it shall say anew, or NULL */
     const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
