@@ -7,15 +7,17 @@
 #include "util/hash.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STEP_MS = 5000 }; /* of a step that nobody asked for */
 
 /* --- mutexes ------------------------------------------------------------- */
 
 struct simba_session_table {
-    struct simba__hash by_name;
+    struct simba__hash by_name, by_attempt;
 };
 
 /* A mutex is an author's struct of any size; its link stands before it. */
@@ -102,15 +104,42 @@ void simba_session_subscription(simba_backend *base,
 
 /* --- entries ------------------------------------------------------------- */
 
-simba_entry *simba__session_find(const simba_session_mutex *mutex,
-                                 simba_attempt attempt)
-{
-    simba_entry *entry = mutex == NULL ? NULL : mutex->entries;
+/* As a mutex, with the attempt in figures. */
+enum { ATTEMPT_TEXT = 33 };
+struct linked_entry {
+    struct simba__hash_link by_attempt; /* first */
+    char key[ATTEMPT_TEXT];
+    _Alignas(max_align_t) simba_entry entry;
+};
 
-    while (entry != NULL && !simba__attempt_equal(entry->attempt, attempt)) {
-        entry = entry->next;
+static void write_attempt(char key[ATTEMPT_TEXT], simba_attempt attempt)
+{
+    snprintf(key, ATTEMPT_TEXT, "%016" PRIx64 "%016" PRIx64, attempt.high,
+             attempt.low);
+}
+
+static struct linked_entry *entry_link(simba_entry *entry)
+{
+    return container_of(entry, struct linked_entry, entry);
+}
+
+simba_entry *simba__session_find(const simba_session_store *self,
+                                 const simba_request *request)
+{
+    struct simba__hash_link *link = NULL;
+    char key[ATTEMPT_TEXT];
+
+    write_attempt(key, request->attempt);
+    if (self->mutexes != NULL) {
+        link = simba__hash_find(&self->mutexes->by_attempt, key);
     }
-    return entry;
+    while (link != NULL &&
+           strcmp(simba_session_mutex_name(
+                      ((struct linked_entry *)link)->entry.mutex),
+                  request->mutex) != 0) {
+        link = simba__hash_find_next(link);
+    }
+    return link == NULL ? NULL : &((struct linked_entry *)link)->entry;
 }
 
 static unsigned take_number(simba_session_mutex *mutex)
@@ -140,17 +169,26 @@ simba_entry *simba__session_entry(simba_session_store *self,
 {
     simba_session_mutex *mutex =
         simba_session_mutex_get(self, request->mutex, true);
-    simba_entry *entry = simba__session_find(mutex, request->attempt);
+    simba_entry *entry =
+        mutex == NULL ? NULL : simba__session_find(self, request);
+    struct linked_entry *linked;
 
     if (mutex == NULL || entry != NULL) {
         return entry;
     }
     assert(self->ops->entry_size >= sizeof *entry);
-    entry = calloc(1, self->ops->entry_size);
-    if (entry == NULL) {
+    linked =
+        calloc(1, offsetof(struct linked_entry, entry) + self->ops->entry_size);
+    if (linked != NULL) {
+        write_attempt(linked->key, request->attempt);
+    }
+    if (linked == NULL || !simba__hash_add(&self->mutexes->by_attempt,
+                                           &linked->by_attempt, linked->key)) {
+        free(linked);
         simba_session_mutex_tidy(self, mutex);
         return NULL;
     }
+    entry = &linked->entry;
     entry->store = self;
     entry->mutex = mutex;
     entry->references = 1;
@@ -158,8 +196,10 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry->attempt = request->attempt;
     entry->slots = request->slots > 1 ? request->slots : 0;
     snprintf(entry->id, sizeof entry->id, "%s", request->id);
-    *(mutex->last == NULL ? &mutex->entries : mutex->last) = entry;
-    mutex->last = &entry->next;
+    entry->arrival = ++mutex->arrivals;
+    entry->previous = mutex->last;
+    *(mutex->last == NULL ? &mutex->entries : &mutex->last->next) = entry;
+    mutex->last = entry;
     self->entry_count++;
     return entry;
 }
@@ -174,7 +214,7 @@ void simba_entry_drop(simba_entry *entry)
     assert(entry->references > 0);
     if (--entry->references == 0) {
         assert(entry->mutex == NULL);
-        free(entry);
+        free(entry_link(entry));
     }
 }
 
@@ -195,11 +235,76 @@ void simba__session_cancel(simba_exchange **exchange)
     }
 }
 
+/* --- lines --------------------------------------------------------------- */
+
+static void leave_line(simba_entry *entry, enum simba_line line)
+{
+    simba_line_link *link = &entry->lines[line];
+    simba_session_mutex *mutex = entry->mutex;
+
+    if (link->key != 0) {
+        *(link->previous == NULL ? &mutex->lines[line].first
+                                 : &link->previous->lines[line].next) =
+            link->next;
+        *(link->next == NULL ? &mutex->lines[line].last
+                             : &link->next->lines[line].previous) =
+            link->previous;
+        *link = (simba_line_link){0};
+    }
+}
+
+/* Most come last. */
+void simba__session_line_up(simba_entry *entry,
+                            enum simba_line line,
+                            uint64_t key)
+{
+    simba_session_mutex *mutex = entry->mutex;
+    simba_line_link *link = &entry->lines[line];
+    simba_entry *before;
+
+    assert(key != 0);
+    if (link->key == key) {
+        return;
+    }
+    leave_line(entry, line);
+    before = mutex->lines[line].last;
+    while (before != NULL && before->lines[line].key > key) {
+        before = before->lines[line].previous;
+    }
+    link->key = key;
+    link->previous = before;
+    link->next =
+        before == NULL ? mutex->lines[line].first : before->lines[line].next;
+    *(before == NULL ? &mutex->lines[line].first : &before->lines[line].next) =
+        entry;
+    *(link->next == NULL ? &mutex->lines[line].last
+                         : &link->next->lines[line].previous) = entry;
+}
+
+simba_entry *simba__session_first(simba_session_mutex *mutex,
+                                  enum simba_line line,
+                                  bool (*is)(const simba_entry *entry))
+{
+    simba_entry *first;
+
+    while ((first = mutex->lines[line].first) != NULL && !is(first)) {
+        leave_line(first, line);
+    }
+    return first;
+}
+
+void simba_entry_unwatched(simba_entry *entry)
+{
+    entry->is_unwatched = true;
+    simba__session_line_up(entry, SIMBA_LINE_UNWATCHED, entry->arrival);
+}
+
+/* --- forgetting, and who is before whom ---------------------------------- */
+
 void simba__session_forget(simba_entry *entry)
 {
     simba_session_store *self = entry->store;
     simba_session_mutex *mutex = entry->mutex;
-    simba_entry **at;
 
     assert(mutex != NULL && entry->acquire == NULL && entry->release == NULL &&
            entry->renewal == NULL);
@@ -207,12 +312,15 @@ void simba__session_forget(simba_entry *entry)
         self->ops->forget(entry);
     }
     simba__session_cancel(&entry->exchange);
-    for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
+    for (int line = 0; line < SIMBA_LINES; line++) {
+        leave_line(entry, (enum simba_line)line);
     }
-    *at = entry->next;
-    if (*at == NULL) {
-        mutex->last = at;
-    }
+    *(entry->previous == NULL ? &mutex->entries : &entry->previous->next) =
+        entry->next;
+    *(entry->next == NULL ? &mutex->last : &entry->next->previous) =
+        entry->previous;
+    simba__hash_remove(&self->mutexes->by_attempt,
+                       &entry_link(entry)->by_attempt);
     drop_number(mutex, entry->number);
     if (mutex->looker == entry) {
         mutex->looker = NULL;
@@ -235,24 +343,36 @@ bool simba__session_is_waiting(const simba_entry *entry)
     return is_queued(entry) && !entry->is_unwatched;
 }
 
-bool simba__session_is_behind_ours(const simba_entry *entry)
+/* In its line by another position, it is put there anew when that is known. */
+static bool is_lined_up(const simba_entry *entry)
 {
-    const simba_entry *e = entry->mutex->entries;
-
-    while (e != NULL && !(is_queued(e) && e->position < entry->position)) {
-        e = e->next;
-    }
-    return e != NULL;
+    return is_queued(entry) &&
+           entry->lines[SIMBA_LINE_QUEUED].key == entry->position;
 }
 
-void simba__session_wake_next(const simba_session_mutex *mutex)
+bool simba__session_is_behind_ours(const simba_entry *entry)
 {
-    for (const simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-        if (e->is_unwatched && e->state == SIMBA_KEY_PRESENT) {
-            simba_wake(mutex->store->base.loop,
-                       simba_session_mutex_name(mutex));
-            return;
-        }
+    const simba_entry *first =
+        simba__session_first(entry->mutex, SIMBA_LINE_QUEUED, is_lined_up);
+
+    return first != NULL && first->position < entry->position;
+}
+
+static bool is_unwatched(const simba_entry *entry)
+{
+    return entry->is_unwatched;
+}
+
+void simba__session_wake_next(simba_session_mutex *mutex)
+{
+    const simba_entry *e =
+        simba__session_first(mutex, SIMBA_LINE_UNWATCHED, is_unwatched);
+
+    while (e != NULL && !(e->is_unwatched && e->state == SIMBA_KEY_PRESENT)) {
+        e = e->lines[SIMBA_LINE_UNWATCHED].next;
+    }
+    if (e != NULL) {
+        simba_wake(mutex->store->base.loop, simba_session_mutex_name(mutex));
     }
 }
 
@@ -343,6 +463,7 @@ void simba__session_entries_fini(simba_session_store *self)
     }
     if (self->mutexes != NULL) {
         simba__hash_fini(&self->mutexes->by_name);
+        simba__hash_fini(&self->mutexes->by_attempt);
         free(self->mutexes);
         self->mutexes = NULL;
     }

@@ -4,9 +4,9 @@
 
 #include <simba/sys/session_store.h>
 
-/** The entry of this attempt; NULL: there is none, or no mutex. */
-simba_entry *simba__session_find(const simba_session_mutex *mutex,
-                                 simba_attempt attempt);
+/** The entry of this attempt; NULL: there is none. */
+simba_entry *simba__session_find(const simba_session_store *self,
+                                 const simba_request *request);
 /** The same, made if it is not there; NULL: no memory. */
 simba_entry *simba__session_entry(simba_session_store *self,
                                   const simba_request *request);
@@ -16,6 +16,17 @@ int64_t simba__session_until_ms(const simba_entry *entry);
 /** Of an entry or a store: nobody awaits it any more. */
 void simba__session_cancel(simba_exchange **exchange);
 
+/** Put it into a line, where it belongs by this; or only the order of its
+ * position has changed. */
+void simba__session_line_up(simba_entry *entry,
+                            enum simba_line line,
+                            uint64_t key);
+/** The first of a line that is what it has to be; those before it are not, and
+ * do not stay there. NULL: none is. */
+simba_entry *simba__session_first(simba_session_mutex *mutex,
+                                  enum simba_line line,
+                                  bool (*is)(const simba_entry *entry));
+
 /** Is it in the queue, and told when the one before it goes? */
 bool simba__session_is_waiting(const simba_entry *entry);
 /** Does one of this process wait before it, so that no wake-up is for it but
@@ -24,7 +35,7 @@ bool simba__session_is_behind_ours(const simba_entry *entry);
 
 /** A wake-up makes only the foremost of this process look. Who stands behind
  * them and lost one that it watched is woken when they have left, or own it. */
-void simba__session_wake_next(const simba_session_mutex *mutex);
+void simba__session_wake_next(simba_session_mutex *mutex);
 
 /** Call this for all entries of a mutex, or with NULL of all mutexes. */
 void simba__session_each(simba_session_store *self,

@@ -27,7 +27,7 @@ enum { ROUNDS_MOST = 8, RETRY_MS = 500 };
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
-static void let_next_come(const simba_session_mutex *mutex);
+static void let_next_come(simba_session_mutex *mutex);
 static void arm(simba_entry *entry);
 
 static bool is_idle(const simba_entry *entry)
@@ -188,7 +188,9 @@ void simba_session_confirm(simba_session_mutex *mutex,
             bool is_there = stands(e, with);
 
             e->confirmed_ms = is_there ? simba_loop_now_ms() : 0;
-            e->is_unwatched = !is_there;
+            if (!is_there) { /* those who wait have lost none yet */
+                simba_entry_unwatched(e);
+            }
         }
     }
 }
@@ -217,19 +219,20 @@ static bool is_coming(const simba_entry *entry)
 
 /* S11: a server may carry out in any order what is sent side by side. So those
  * of one process that come for a mutex put their keys one after the other. */
-static simba_entry *next_to_come(const simba_session_mutex *mutex)
+static bool has_to_let_come(simba_entry *entry)
 {
-    simba_entry *entry = mutex->entries;
-
-    while (entry != NULL && !is_coming(entry)) {
-        entry = entry->next;
+    if (!is_coming(entry)) {
+        return false;
     }
-    return entry;
+    simba__session_line_up(entry, SIMBA_LINE_COMING, entry->arrival);
+    return simba__session_first(entry->mutex, SIMBA_LINE_COMING, is_coming) !=
+           entry;
 }
 
-static void let_next_come(const simba_session_mutex *mutex)
+static void let_next_come(simba_session_mutex *mutex)
 {
-    simba_entry *next = next_to_come(mutex);
+    simba_entry *next =
+        simba__session_first(mutex, SIMBA_LINE_COMING, is_coming);
 
     if (next != NULL) {
         go(next);
@@ -251,8 +254,7 @@ static void go(simba_entry *entry)
     /* Somebody comes back to it: simba_session_ready(), let_next_come(). */
     if (!ops->is_ready(entry->store) ||
         (!entry->is_leaving &&
-         (entry->acquire == NULL ||
-          (is_coming(entry) && next_to_come(entry->mutex) != entry)))) {
+         (entry->acquire == NULL || has_to_let_come(entry)))) {
         return;
     }
     if (entry->is_leaving) {
@@ -287,6 +289,9 @@ static void take_standing(simba_entry *entry, enum simba_standing standing)
     if (standing == SIMBA_STANDS_FIRST || standing == SIMBA_STANDS_BEHIND) {
         entry->state = SIMBA_KEY_PRESENT;
     }
+    if (standing == SIMBA_STANDS_BEHIND) {
+        simba__session_line_up(entry, SIMBA_LINE_QUEUED, entry->position);
+    }
     entry->was_granted &= standing == SIMBA_STANDS_FIRST;
     if (entry->is_leaving) {
         go(entry);
@@ -301,7 +306,6 @@ static void take_standing(simba_entry *entry, enum simba_standing standing)
         grant(entry);
         break;
     case SIMBA_STANDS_BEHIND:
-        assert(entry->position != 0);
         entry->confirmed_ms =
             simba__session_is_behind_ours(entry) ? simba_loop_now_ms() : 0;
         if (entry->acquire->join) {
@@ -621,8 +625,7 @@ static void acquire(simba_session_store *self, simba_request *request)
 
 static void renew(simba_session_store *self, simba_request *request)
 {
-    simba_entry *entry = simba__session_find(
-        simba_session_mutex_get(self, request->mutex, false), request->attempt);
+    simba_entry *entry = simba__session_find(self, request);
     simba_request *earlier = entry == NULL ? NULL : entry->renewal;
 
     if (entry == NULL || entry->is_leaving || !entry->was_granted) {
@@ -648,8 +651,7 @@ static void renew(simba_session_store *self, simba_request *request)
  */
 static void release(simba_session_store *self, simba_request *request)
 {
-    simba_entry *entry = simba__session_find(
-        simba_session_mutex_get(self, request->mutex, false), request->attempt);
+    simba_entry *entry = simba__session_find(self, request);
 
     simba__session_entomb(self, request);
     if (entry == NULL || (request->kind == SIMBA_LEAVE && entry->was_granted)) {

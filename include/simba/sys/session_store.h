@@ -107,6 +107,20 @@ enum simba_standing {
     SIMBA_STANDS_VANISHED
 };
 
+/** Entries of a mutex in an order, the least first: those who come for a key by
+ * the order they came in, those in the queue by their positions, those who lost
+ * one that they watched. So nobody has to go through thousands of others. */
+enum simba_line {
+    SIMBA_LINE_COMING,
+    SIMBA_LINE_QUEUED,
+    SIMBA_LINE_UNWATCHED,
+    SIMBA_LINES
+};
+typedef struct simba_line_link {
+    simba_entry *next, *previous;
+    uint64_t key; /**< what it is ordered by; 0: it is not in the line */
+} simba_line_link;
+
 /** One attempt of this process. Begins the author's own struct, of
  * `entry_size` bytes, zeroed at first. */
 struct simba_entry {
@@ -135,7 +149,8 @@ struct simba_entry {
     uint64_t position; /**< in the queue: smaller is earlier; not 0 */
     int64_t wait_ms;   /**< asking again earlier makes no sense; 0: the lease */
     bool is_head;      /**< nobody stands before it but the owner */
-    bool is_unwatched; /**< one that it watched has gone */
+    bool is_unwatched; /**< set by simba_entry_unwatched(); an author clears it
+                          when it watches again */
     uint32_t owned, least; /**< with slots: `owned`, `slots` of simba_crowd */
 
     /* The rest is this file's own; authors may read. */
@@ -148,7 +163,9 @@ struct simba_entry {
     int64_t lease_ms;     /**< as asked for */
     int64_t lapses_ms;    /**< unless it is asked for again */
     int64_t confirmed_ms; /**< it stands as before; 0: not looked */
-    simba_entry *next, *next_renewal;
+    simba_entry *next, *previous, *next_renewal;
+    simba_line_link lines[SIMBA_LINES];
+    uint64_t arrival; /**< later ones have a higher one */
     simba_timer deadline;
 
     /* Last, as thousands of entries are gone through by what is above. */
@@ -164,8 +181,11 @@ enum { SIMBA_SESSION_NUMBERS = 1024 };
  * author's own struct, of `mutex_size` bytes, zeroed at first. */
 struct simba_session_mutex {
     simba_session_store *store;
-    simba_entry *entries; /**< in the order they came (S11) */
-    simba_entry **last;   /**< where the next one goes; NULL: none has come */
+    simba_entry *entries, *last; /**< in the order they came (S11) */
+    struct {
+        simba_entry *first, *last;
+    } lines[SIMBA_LINES];
+    uint64_t arrivals; /**< how many have ever come */
     bool is_observed;
     simba_entry *looker; /**< looks for all who ask in case */
     simba_owner owner;   /**< as the last looker has seen it */
@@ -368,6 +388,10 @@ SIMBA_API void simba_session_confirm(simba_session_mutex *mutex,
 
 /** The key of an entry has vanished without our doing; wakes its contender. */
 SIMBA_API void simba_entry_vanished(simba_entry *entry);
+
+/** One that it watched has gone: `is_unwatched`. Its contender is not woken by
+ * this, but at the latest when those of this process before it have left. */
+SIMBA_API void simba_entry_unwatched(simba_entry *entry);
 
 /** Keep an entry's memory while a reply is due that names it, and let go. */
 SIMBA_API void simba_entry_hold(simba_entry *entry);

@@ -145,7 +145,7 @@ static void on_before(simba__etcd_watch *watch, const simba__etcd_kv *kv)
     entry_t *e = container_of(watch, entry_t, before);
 
     if (kv->is_gone || (kv->mod == 0 && is_waiting(e) && has_missed(e))) {
-        e->base.is_unwatched = true; /* or it is set again after a gap */
+        simba_entry_unwatched(&e->base); /* or it is set again after a gap */
         e->before_gone = kv->mod;
         wake(simba__etcd_mutex_of(e));
     } else if (kv->mod != 0) { /* it is we who are offered the mutex */

@@ -434,7 +434,6 @@ static int open_store(const simba_backend_config *config,
     self->session.self = self->renewal.self = self;
     self->keeping.fire = keep_alive;
     self->beginning.fire = on_beginning;
-    self->last_watch = &self->watches;
     simba_clock_id(self->clock_id);
     self->keep_alive.method = SIMBA__ETCD_METHOD("Lease/LeaseKeepAlive");
     self->keep_alive.is_stream = true;

@@ -197,7 +197,7 @@ struct simba__etcd_watch {
     bool has_gap;          /* it was set before, and was lost */
     int64_t next_revision; /* of an observer, to go on at; 0: from now on */
     bool is_history;       /* it goes on where it was interrupted */
-    simba__etcd_watch *next;
+    simba__etcd_watch *next, *previous;
 };
 
 /** Watch a key, or NULL: none; do nothing if it is watched already. NOT_SET: no
@@ -306,7 +306,8 @@ struct simba__etcd {
     /* Watches. */
     simba__rpc watch_stream;
     bool is_watching; /* the stream is there */
-    simba__etcd_watch *watches, **last_watch;
+    simba__etcd_watch *watches, *last_watch;
+    void *watches_by_id; /* a tree of search.h */
     int64_t watch_id;
     simba_timer confirming; /* when one should be confirmed */
     int64_t refused_ms;     /* when one was refused last */

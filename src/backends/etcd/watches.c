@@ -9,6 +9,7 @@
 
 #include "util/container.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,38 @@ static void on_unconfirmed(simba_timer *timer)
     }
 }
 
+/* --- by their ids -------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+    int64_t one = ((const simba__etcd_watch *)a)->id;
+    int64_t other = ((const simba__etcd_watch *)b)->id;
+
+    return (one > other) - (one < other);
+}
+
+static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
+{
+    simba__etcd_watch wanted = {.id = id};
+    void *at = tfind(&wanted, &self->watches_by_id, by_id);
+
+    return at == NULL ? NULL : *(simba__etcd_watch **)at;
+}
+
+/* Without memory it is not found, and so never confirmed. */
+static void set_id(simba__etcd *self, simba__etcd_watch *watch, int64_t id)
+{
+    if (find(self, watch->id) == watch) {
+        tdelete(watch, &self->watches_by_id, by_id);
+    }
+    watch->id = id;
+    if (id != 0) {
+        (void)tsearch(watch, &self->watches_by_id, by_id);
+    }
+}
+
+/* --- on the stream ------------------------------------------------------- */
+
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
  * start at, 7 id. WatchCancelRequest: 1 id. */
 static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
@@ -58,7 +91,7 @@ static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
 
 static void create(simba__etcd *self, simba__etcd_watch *watch)
 {
-    watch->id = ++self->watch_id;
+    set_id(self, watch, ++self->watch_id);
     watch->sure_revision = 0;
     watch->set_ms = simba_loop_now_ms();
     self->confirming.fire = on_unconfirmed;
@@ -73,22 +106,18 @@ static void create(simba__etcd *self, simba__etcd_watch *watch)
 
 static void clear(simba__etcd *self, simba__etcd_watch *watch)
 {
-    simba__etcd_watch **at = &self->watches;
-
-    while (*at != watch) {
-        at = &(*at)->next;
+    if (self->is_watching) {
+        send(self, watch, false);
     }
-    *at = watch->next;
-    if (*at == NULL) {
-        self->last_watch = at;
-    }
+    *(watch->previous == NULL ? &self->watches : &watch->previous->next) =
+        watch->next;
+    *(watch->next == NULL ? &self->last_watch : &watch->next->previous) =
+        watch->previous;
+    set_id(self, watch, 0);
     free(watch->key);
     watch->key = NULL;
     watch->sure_revision = watch->next_revision = 0;
     watch->has_gap = false;
-    if (self->is_watching) {
-        send(self, watch, false);
-    }
 }
 
 enum simba__etcd_set simba__etcd_watch_set(simba__etcd *self,
@@ -106,20 +135,12 @@ enum simba__etcd_set simba__etcd_watch_set(simba__etcd *self,
         return key == NULL ? WAS_SET : NOT_SET;
     }
     watch->next = NULL; /* who has waited for long is found soon */
-    *self->last_watch = watch;
-    self->last_watch = &watch->next;
+    watch->previous = self->last_watch;
+    *(self->last_watch == NULL ? &self->watches : &self->last_watch->next) =
+        watch;
+    self->last_watch = watch;
     create(self, watch);
     return IS_SET;
-}
-
-static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
-{
-    simba__etcd_watch *watch = self->watches;
-
-    while (watch != NULL && watch->id != id) {
-        watch = watch->next;
-    }
-    return watch;
 }
 
 /* Event: 1 type, 1: deletion; 2 key. Whoever is told may set and clear watches,

@@ -149,7 +149,9 @@ static bool take_node(const simba_session_mutex *mutex,
             e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
         bool is_watched = is_before(latch, node);
 
-        e->is_unwatched |= is_watched;
+        if (is_watched) {
+            simba_entry_unwatched(e);
+        }
         latch->is_watched &= !is_own;
         if (is_own && type == SIMBA__ZK_EVENT_DELETED && !e->is_leaving) {
             e->state = e->is_doubted ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
@@ -234,7 +236,7 @@ static void on_watches_set(simba__zk_batch *batch)
            NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
             ((simba__zk_latch *)e)->is_watched = false;
-            e->is_unwatched = true;
+            simba_entry_unwatched(e);
             e->confirmed_ms = 0;
         }
     }

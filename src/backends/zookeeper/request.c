@@ -215,7 +215,10 @@ static void take_queue(latch_t *latch)
     for (int i = 1; joins(latch) && i < latch->before_count; i++) {
         rc = rc == SIMBA__ZK_OK ? latch->batch.replies[i].rc : rc;
     }
-    latch->base.is_unwatched = rc != SIMBA__ZK_OK;
+    latch->base.is_unwatched = false;
+    if (rc != SIMBA__ZK_OK) {
+        simba_entry_unwatched(&latch->base);
+    }
     if (joins(latch) && rc == SIMBA__ZK_NO_NODE) {
         send_look(latch); /* it went before it could be watched */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
