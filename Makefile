@@ -2,7 +2,7 @@
 # Silent: what the scripts say is enough.
 .SILENT:
 .PHONY: help demo test test-more check lint coverage seeds fuzz faults interop \
-	format install clean release dist deb
+	speed format install clean release dist deb
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
@@ -23,6 +23,7 @@ help:
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
 	echo 'make fuzz      each fuzz target for SECONDS=$(SECONDS)'
 	echo 'make faults    a storm of real faults; STORE= FAULTS=$(FAULTS) SECONDS= SEED=$(SEED)'
+	echo 'make speed     all stores, anew into docs/speed.md: about 8 minutes'
 	echo 'make interop   groups of ours and of the JVM on one mutex, and a table'
 	echo 'make format    put the C files into our format'
 	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
@@ -63,6 +64,10 @@ faults:
 	scripts/deps test
 	scripts/build dev
 	scripts/faults '$(STORE)' $(FAULTS) $(SECONDS) $(SEED) $(if $(LIMIT),'$(LIMIT)')
+
+speed:
+	scripts/deps test
+	scripts/speed
 
 interop:
 	scripts/deps interop

@@ -221,6 +221,15 @@ report_needs_its_store() {
 
 # ── What it cannot do ────────────────────────────────────────────────────────
 
+bare_client_connects_and_leaves() {
+    tells 0 bench bare && [ ! -s "$scratch/out" ] && [ ! -s "$scratch/err" ] &&
+        nothing_is_left
+}
+
+bare_client_needs_a_floor() {
+    tells 78 bench bare --store memory:x
+}
+
 memory_has_no_floor() {
     tells 0 bench pair --store memory:x -n 100 --seconds 1
 }

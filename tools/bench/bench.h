@@ -100,6 +100,9 @@ int simba__bench_acquire(simba_locker *locker,
                          int64_t look_up_ms,
                          simba_error *error);
 
+/** Connect, exchange once and disconnect by the bare client. */
+int simba__bench_bare(const char *url, simba_error *error);
+
 /** The floor of a store, one connection of it: simba/sys/bench.h. */
 struct simba__floor;
 

@@ -34,6 +34,10 @@ static const char help[] =
     "  report      all of them, one after the other: a table of figures, and "
     "a\n"
     "              page with plots; of several stores by --store each\n"
+    "  bare        nothing is measured: the bare client connects, exchanges "
+    "once\n"
+    "              and leaves, for who measures whole commands "
+    "(scripts/speed)\n"
     "\n"
     "  -n N             exchanges at most, besides a few to warm up\n"
     "      --seconds S  take about so long; default: 5, for crash 15 "
@@ -336,6 +340,16 @@ static const struct simba__bench_scenario *find_scenario(const char *name)
     return at;
 }
 
+/* Nothing of ours but what finds the module: it is timed from outside. */
+static int run_bare(const struct simba__cli *cli)
+{
+    simba_error error = {0, 0, ""};
+
+    return simba__bench_bare(cli->store, &error) == SIMBA_OK
+               ? 0
+               : simba__command_fail(cli, "bench", &error);
+}
+
 static int run(int argc, char **argv)
 {
     struct simba__bench_job job = {.url = NULL};
@@ -370,6 +384,9 @@ static int run(int argc, char **argv)
     job.url = words.cli.store;
     if (strcmp(words.words[0], "report") == 0) {
         return simba__bench_report(&words.cli, &job, html);
+    }
+    if (strcmp(words.words[0], "bare") == 0) {
+        return run_bare(&words.cli);
     }
     scenario = find_scenario(words.words[0]);
     if (scenario == NULL || !complete(&job, scenario, html)) {

@@ -106,6 +106,24 @@ int simba__bench_pair(const struct simba__bench_job *job,
     return rc;
 }
 
+int simba__bench_bare(const char *url, simba_error *error)
+{
+    struct simba__bench_job job;
+    struct simba__floor *floor = NULL;
+    int rc;
+
+    simba__bench_name(&job);
+    rc = simba__floor_open(url, job.mutex, &floor, error);
+    if (rc == SIMBA_OK && floor == NULL) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0, "this store has no floor");
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__floor_step(floor, SIMBA_FLOOR_PAIR, error);
+    }
+    simba__floor_close(floor);
+    return rc;
+}
+
 /* --- throughput: a child, lockers of one handle -------------------------- */
 
 /* What the processes have in common. */

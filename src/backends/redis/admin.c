@@ -163,7 +163,7 @@ static void look(struct simba__redis_admin_request *admin,
     static const simba_attempt nobody;
     struct simba__redis_keys keys;
     const char *words[3 + SIMBA__REDIS_KEYS + 4] = {
-        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "10"};
+        "EVAL", simba__redis_script(SIMBA__REDIS_READ)->text, "10"};
     int count = 3;
 
     if (simba__hash_find(&admin->found, mutex) != NULL) {

@@ -236,7 +236,7 @@ void simba__redis_doctor(struct simba__redis_admin_request *admin,
         {on_time, {"TIME"}},
         /* What contenders do, on a key that none of them has. */
         {on_tried,
-         {"EVAL", simba__redis_scripts()[SIMBA__REDIS_DOCTOR].text, "1",
+         {"EVAL", simba__redis_script(SIMBA__REDIS_DOCTOR)->text, "1",
           "simba:{doctor}:doctor"}},
         {on_user, {"ACL", "WHOAMI"}},
     };

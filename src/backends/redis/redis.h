@@ -17,6 +17,7 @@
 #include <hiredis/hiredis.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct simba__redis;
 struct simba__redis_connection;
@@ -343,10 +344,12 @@ struct simba__redis_script {
     char text[30720];
     size_t length;
     char sha[41];
+    _Atomic bool is_made; /* text, length and sha are there */
 };
 
-/** All of them, in the order of their names. */
-const struct simba__redis_script *simba__redis_scripts(void);
+/** Any thread. */
+const struct simba__redis_script *simba__redis_script(
+    enum simba__redis_script_name name);
 
 enum {
     SIMBA__REDIS_KEYS = 10,

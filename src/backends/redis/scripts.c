@@ -31,32 +31,38 @@ static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
 };
 
 /* Redis knows a script by the SHA-1 of its text. */
-static void make_scripts(void)
+static void make_script(struct simba__redis_script *script)
 {
-    for (int i = 0; i < SIMBA__REDIS_SCRIPTS; i++) {
-        struct simba__redis_script *script = &scripts[i];
-
-        script->length =
-            (size_t)snprintf(script->text, sizeof script->text, "%s%s%s%s",
-                             SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
-                             SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE);
-        for (int j = 0; j < SIMBA__REDIS_SECTIONS && script->own[j] != NULL;
-             j++) {
-            script->length += (size_t)snprintf(
-                script->text + script->length,
-                sizeof script->text - script->length, "%s", script->own[j]);
-            assert(script->length < sizeof script->text);
-        }
-        simba__sha1(script->text, script->length, script->sha);
+    script->length =
+        (size_t)snprintf(script->text, sizeof script->text, "%s%s%s%s",
+                         SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
+                         SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE);
+    for (int i = 0; i < SIMBA__REDIS_SECTIONS && script->own[i] != NULL; i++) {
+        script->length += (size_t)snprintf(script->text + script->length,
+                                           sizeof script->text - script->length,
+                                           "%s", script->own[i]);
+        assert(script->length < sizeof script->text);
     }
+    simba__sha1(script->text, script->length, script->sha);
+    atomic_store_explicit(&script->is_made, true, memory_order_release);
 }
 
-const struct simba__redis_script *simba__redis_scripts(void)
+/* Made when it is first wanted: a command that runs for milliseconds wants two
+ * of them, and hashing all would be a tenth of what it takes. */
+const struct simba__redis_script *simba__redis_script(
+    enum simba__redis_script_name name)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct simba__redis_script *script = &scripts[name];
 
-    pthread_once(&once, make_scripts);
-    return scripts;
+    if (!atomic_load_explicit(&script->is_made, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!atomic_load_explicit(&script->is_made, memory_order_relaxed)) {
+            make_script(script);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return script;
 }
 
 void simba__redis_attempt_text(const simba_attempt *attempt,
@@ -215,8 +221,7 @@ static void add_verb(struct words *words, struct simba__redis_request *r)
 bool simba__redis_send_script(struct simba__redis_request *r,
                               struct simba__redis_connection *conn)
 {
-    const struct simba__redis_script *script =
-        &simba__redis_scripts()[r->script];
+    const struct simba__redis_script *script = simba__redis_script(r->script);
     const simba_request *request = r->request;
     const char *command = r->sends_text ? "EVAL" : "EVALSHA";
     bool is_break = request->kind == SIMBA_BREAK;

@@ -186,7 +186,7 @@ static int run_script(simba_floor *floor,
                       bool is_whole,
                       simba_error *error)
 {
-    const struct simba__redis_script *script = &simba__redis_scripts()[name];
+    const struct simba__redis_script *script = simba__redis_script(name);
     const char *words[LEASE_WORDS];
     int count = 3;
 
