@@ -285,24 +285,31 @@ static int wait_until_held(simba_locker *l,
     return l->is_granted ? SIMBA_OK : rc;
 }
 
-/* Waits until the machine rests. */
-static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
-{
-    uint64_t stops = l->stops; /* it may be started again before we look */
-
-    while (l->is_started && l->stops == stops) {
-        if (!wait_change(l, until) && l->is_started && l->stops == stops) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* An on_lost that nobody else may be there to run: the store waits for it. */
 static void run_callbacks(simba_locker *l)
 {
     while (simba__serial_queue_run(&l->base.store->pool, &l->serial_queue)) {
     }
+}
+
+/* Waits until the machine rests; a loss may come about on the way. */
+static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
+{
+    uint64_t stops = l->stops; /* it may be started again before we look */
+
+    while (l->is_started && l->stops == stops) {
+        if (l->is_lost && simba__loop_is_driver(l->base.store->loop)) {
+            end_driving(l); /* others may, while on_lost runs */
+        }
+        run_callbacks(l);
+        if (!(l->is_started && l->stops == stops)) {
+            break;
+        }
+        if (!wait_change(l, until) && l->is_started && l->stops == stops) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static int acquire(simba_locker *l,

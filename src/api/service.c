@@ -91,11 +91,9 @@ static void run_stopped(struct simba__task *task)
     }
 }
 
-/* Whoever stops it may have to run the callback itself. */
 static void push_task(simba_service *s, struct simba__task *task)
 {
     simba__serial_queue_push(&s->base.store->pool, &s->serial_queue, task);
-    pthread_cond_broadcast(&s->lifecycle.changed);
 }
 
 /* Once for each stop that was asked for: it may be started and stopped again
@@ -242,7 +240,9 @@ int simba_service_open(simba_store *store,
     s->stopped.task.run = run_stopped;
     simba__serial_queue_init(&s->serial_queue);
     simba__lifecycle_init(&s->lifecycle, &s->base);
+    /* Whoever stops it may have to run a callback itself. */
     s->lifecycle.callbacks = &s->serial_queue;
+    s->serial_queue.changed = &s->lifecycle.changed;
     rc = simba__contender_open(&s->base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_service(s);

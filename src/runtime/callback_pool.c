@@ -240,6 +240,9 @@ void simba__serial_queue_push(struct simba__callback_pool *pool,
     if (!queue->is_scheduled) {
         make_ready(pool, queue);
     }
+    if (queue->changed != NULL) {
+        pthread_cond_broadcast(queue->changed);
+    }
     if (pool->ready_fd >= 0) {
         pthread_mutex_unlock(&pool->lock);
         return;
@@ -314,9 +317,25 @@ bool simba__serial_queue_run(struct simba__callback_pool *pool,
     return is_taken;
 }
 
+/* Who dispatched may not come again, and what is left is awaited perhaps. */
+static void tell_of_ready(struct simba__callback_pool *pool)
+{
+    simba_loop_enter(pool->loop);
+    pthread_mutex_lock(&pool->lock);
+    for (struct simba__serial_queue *at = pool->first; at != NULL;
+         at = at->next) {
+        if (at->changed != NULL) {
+            pthread_cond_broadcast(at->changed);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    simba_loop_leave(pool->loop);
+}
+
 int simba__callback_pool_dispatch(struct simba__callback_pool *pool)
 {
     int count = 0, most;
+    bool is_left;
 
     assert(pool->ready_fd >= 0);
     pthread_mutex_lock(&pool->lock);
@@ -325,7 +344,11 @@ int simba__callback_pool_dispatch(struct simba__callback_pool *pool)
         run_one(pool, take_ready(pool, NULL));
         count++;
     }
+    is_left = pool->first != NULL;
     pthread_mutex_unlock(&pool->lock);
+    if (is_left) {
+        tell_of_ready(pool);
+    }
     return count;
 }
 

@@ -23,6 +23,8 @@ struct simba__serial_queue {
     bool is_scheduled; /* in the ready list, or running */
     int64_t ready_ms;
     struct simba__serial_queue *next;
+    pthread_cond_t *changed; /* NULL, or: of the loop's lock, for who would run
+                                it by simba__serial_queue_run() when it can */
 };
 
 struct simba__callback_pool {

@@ -6,7 +6,24 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How far the clock of leases has leapt, as it does on a machine that slept;
+ * timers of the kernel have not. In place of libc's. */
+static _Atomic int64_t leapt_s;
+
+SIMBA_API int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    long rc = syscall(SYS_clock_gettime, clock, now);
+
+    if (rc == 0 && clock == CLOCK_BOOTTIME) {
+        now->tv_sec += (time_t)atomic_load(&leapt_s);
+    }
+    return (int)rc;
+}
 
 struct seen {
     simba_service *service;
@@ -176,6 +193,94 @@ TEST(test_dispatch__release_runs_on_lost)
     assert_int_equal(error.native, SIMBA_CAUSE_MAX_HOLD);
     assert_int_equal(losses, 1);
     simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static uint64_t overruns_of(simba_store *store, const char *mutex)
+{
+    simba_metrics *metrics;
+    uint64_t overruns;
+
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    overruns = simba_metrics_of(metrics, mutex)->overruns;
+    simba_metrics_free(metrics);
+    return overruns;
+}
+
+static void note_expiry(void *user, const simba_error *why)
+{
+    assert_int_equal(why->native, SIMBA_CAUSE_EXPIRED);
+    ++*(int *)user;
+}
+
+/* A machine that slept finds out while it releases. */
+TEST(test_dispatch__release_runs_the_on_lost_it_brings_about)
+{
+    simba_store *store = open_dispatched();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    char mutex[64];
+    simba_locker *locker;
+    int losses = 0;
+
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    options.mutex = mutex;
+    options.times.ttl_ms = 60000;
+    options.times.transition_ms = 60000;
+    options.times.budget_ms = 20000;
+    options.on_lost = note_expiry;
+    options.user = &losses;
+    locker = must_open_locker(store, &options);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    atomic_fetch_add(&leapt_s, 150);
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_ELOST);
+    atomic_store(&leapt_s, 0);
+    assert_int_equal(losses, 1);
+    assert_int_equal(overruns_of(store, mutex), 0);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void wait_for_the_stop(void *user, const simba_state *state)
+{
+    struct seen *seen = user;
+
+    (void)state;
+    seen->acquired++;
+    await(simba_service_status(seen->service) == SIMBA_STOPPING);
+    await(!simba_service_is_owner(seen->service));
+}
+
+static void *dispatch_once(void *store)
+{
+    assert_true(is_readable(store, 10000));
+    assert_int_equal(simba_store_dispatch(store, NULL), 1);
+    return NULL;
+}
+
+/* Another thread is in on_acquired, and does not come again for on_released. */
+TEST(test_dispatch__stop_runs_what_another_left)
+{
+    simba_store *store = open_dispatched();
+    struct seen seen;
+    char mutex[64];
+    simba_contender contender;
+    pthread_t thread;
+
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    contender = contender_of(&seen, mutex);
+    contender.on_acquired = wait_for_the_stop;
+    contender.times.ttl_ms = 60000;
+    contender.times.transition_ms = 60000;
+    contender.times.budget_ms = 20000;
+    start_with(store, &contender, &seen);
+    assert_int_equal(pthread_create(&thread, NULL, dispatch_once, store), 0);
+    await(!is_readable(store, 0) && simba_service_is_owner(seen.service));
+    assert_int_equal(simba_service_stop(seen.service, NULL), SIMBA_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(seen.released, 1);
+    assert_false(seen.is_elsewhere);
+    assert_int_equal(overruns_of(store, mutex), 0);
+    simba_service_close(seen.service);
     simba_store_close(store);
 }
 
