@@ -160,9 +160,9 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
     if (!walk(look, &search)) {
         for (size_t i = 0; simba__external_ours[i] != NULL; i++) {
             if (strcmp(argv[0], simba__external_ours[i]) == 0) {
-                simba__say("%s%s is not installed: the package simba-tools "
-                           "has it",
-                           PREFIX, argv[0]);
+                simba__say("%s%s is not installed: 'apt install simba-%s' does",
+                           PREFIX, argv[0],
+                           strcmp(argv[0], "serve") == 0 ? argv[0] : "tools");
                 return SIMBA__EXIT_NOT_FOUND;
             }
         }

@@ -242,9 +242,10 @@ static int load_module(const char *url,
         if (search.module == NULL && strcmp(ours[i], search.name) == 0) {
             return simba_error_set(
                 error, SIMBA_EINVAL, 0,
-                "the module of \"%s:\" is not installed: the package simba-%s "
-                "has it, or 'make install' makes it where its client library "
-                "is; no simba-%s.so in $SIMBA_MODULE_PATH, beside this "
+                "the module of \"%s:\" is not installed: 'apt install "
+                "simba-%s' "
+                "does, or 'make install' where its client library is; no "
+                "simba-%s.so in $SIMBA_MODULE_PATH, beside this "
                 "program or in %s",
                 scheme, search.name, search.name, SIMBA_MODULE_DIR);
         }

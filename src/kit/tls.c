@@ -42,7 +42,7 @@ static const struct simba__tls_module *find(void)
     pthread_mutex_lock(&lock);
     if (loaded == NULL) {
         loaded = load();
-        if (loaded != NULL) {
+        if (loaded != NULL && loaded->version == SIMBA__TLS_VERSION) {
             simba__tls_filter = loaded->filter;
         }
     }
@@ -63,12 +63,19 @@ int simba__tls_context_open(const struct simba__tls_settings *tls,
         return SIMBA_OK;
     }
     module = find();
-    return module != NULL
-               ? module->open(tls, store, out, error)
-               : simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                                 "%s: TLS is not installed: simba_tls.so "
-                                 "belongs beside simba-%s.so",
-                                 store, store);
+    if (module == NULL) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "%s: TLS is not installed: simba_tls.so "
+                               "belongs beside simba-%s.so",
+                               store, store);
+    }
+    if (module->version != SIMBA__TLS_VERSION) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "%s: simba_tls.so was made for another version "
+                               "of simba than simba-%s.so",
+                               store, store);
+    }
+    return module->open(tls, store, out, error);
 }
 
 void simba__tls_context_close(simba__tls_context *context)

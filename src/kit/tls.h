@@ -28,8 +28,12 @@ void simba__tls_context_close(simba__tls_context *context);
 /** Its context is a simba__tls_context. Filled in by the first context. */
 extern simba_connection_filter simba__tls_filter;
 
-/* What simba_tls.so has, of the same build: tls_openssl.c. */
+/* Raised with any change of what follows, or of what it is given. */
+enum { SIMBA__TLS_VERSION = 1 };
+
+/* What simba_tls.so has: tls_openssl.c. One of another version is refused. */
 struct simba__tls_module {
+    unsigned version; /* SIMBA__TLS_VERSION; first for ever */
     int (*open)(const struct simba__tls_settings *tls,
                 const char *store,
                 simba__tls_context **context,

@@ -220,6 +220,7 @@ static size_t drain(void *tls, char *bytes, size_t room)
 }
 
 const struct simba__tls_module simba_tls_module = {
+    .version = SIMBA__TLS_VERSION,
     .open = open_context,
     .close = SSL_CTX_free,
     .filter = {.abi = SIMBA_BACKEND_ABI,

@@ -115,12 +115,14 @@ what_is_no_name_is_not_run() {
 }
 
 a_missing_one_of_ours_names_its_package() {
-    local simba=$scratch/alone/bin/simba name
+    local simba=$scratch/alone/bin/simba name package
 
     mkdir -p "$scratch/alone/bin" && cp "$built" "$simba" || return 1
     for name in bench verify tck serve; do
+        package=simba-tools
+        [ "$name" != serve ] || package=simba-serve
         PATH=/usr/bin:/bin tells 127 "$name" --help &&
-            says "simba-$name is not installed: the package simba-tools" ||
+            says "simba-$name is not installed: 'apt install $package' does" ||
             return 1
     done
 }

@@ -36,13 +36,29 @@ finds() {
 cp "$bin/simba" "$dir/alone"
 count=1
 case $("$dir/alone" list --store etcd://h 2>&1) in
-*'package simba-etcd'*) echo "ok 1 - package_of_a_missing_module_is_named" ;;
+*'apt install simba-etcd'*) echo "ok 1 - package_of_a_missing_module_is_named" ;;
 *'not installed'*)
     echo "not ok 1 - package_of_a_missing_module_is_named"
     failed=1
     ;;
 *) echo "ok 1 - package_of_a_missing_module_is_named # SKIP" ;;
 esac
+
+# TLS of another version is not called.
+count=2
+mkdir "$dir/modules"
+find "$1" -name simba-redis.so -exec cp {} "$dir/modules" \;
+echo 'struct { unsigned version; void *calls[8]; } simba_tls_module = {4711};' |
+    cc -shared -fPIC -x c - -o "$dir/modules/simba_tls.so"
+SIMBA_MODULE_PATH=$dir/modules "$bin/simba" list \
+    --store rediss://127.0.0.1:1 >"$dir/out" 2>&1
+if [ $? -eq 78 ] && grep -q 'simba_tls.so was made for another' "$dir/out"; then
+    echo "ok 2 - package_tls_of_another_version_is_refused"
+else
+    echo "not ok 2 - package_tls_of_another_version_is_refused"
+    sed 's/^/# /' "$dir/out"
+    failed=1
+fi
 
 cd / || exit 1
 PATH=$bin:$PATH finds by_its_path "$bin/simba"
