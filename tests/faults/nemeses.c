@@ -3,7 +3,9 @@
 #include "storm.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,9 +22,11 @@ uint64_t nemesis_draw_by(uint64_t *state)
     return z ^ z >> 31;
 }
 
-uint64_t nemesis_draw(uint64_t below)
+static _Thread_local uint64_t chance;
+
+static uint64_t draw(uint64_t below)
 {
-    return nemesis_draw_by(&storm.state) % below;
+    return nemesis_draw_by(&chance) % below;
 }
 
 /* --- who is hit ----------------------------------------------------------- */
@@ -48,11 +52,11 @@ static bool is_guarded(pid_t pid)
  * mutex, or of this one. False: there is none just now. */
 static bool find_inside(int mutex, pid_t *pids, int *count)
 {
-    int first = (int)nemesis_draw((uint64_t)storm.contender_count);
+    int first = (int)draw((uint64_t)storm.fleet->count);
 
     for (int tries = 0; tries < 400; tries++) {
         const struct contender *c =
-            &storm.contenders[(first + tries) % storm.contender_count];
+            &storm.fleet->contenders[(first + tries) % storm.fleet->count];
 
         if (c->is_command && c->pid > 0 && (mutex < 0 || c->mutex == mutex)) {
             *count = storm_find_tree(c->pid, pids, 0);
@@ -78,8 +82,11 @@ static void signal_all(const pid_t *pids, int count, int signal)
     }
 }
 
+static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER;
+
 static void excuse(const char *why, pid_t pid, int64_t from_us, int64_t ms)
 {
+    pthread_mutex_lock(&book);
     if (storm.excuse_count == storm.excuse_room) {
         storm.excuse_room = storm.excuse_room == 0 ? 64 : 2 * storm.excuse_room;
         storm.excuses =
@@ -90,6 +97,7 @@ static void excuse(const char *why, pid_t pid, int64_t from_us, int64_t ms)
     }
     storm.excuses[storm.excuse_count++] =
         (struct excuse){why, from_us, section_now_us() + ms * 1000, pid, 0};
+    pthread_mutex_unlock(&book);
 }
 
 /* --- nemeses: of our processes ------------------------------------------- */
@@ -99,16 +107,15 @@ static int64_t some_ms(void)
 {
     uint64_t lease = (uint64_t)storm_lease_ms();
 
-    return (int64_t)(nemesis_draw(5) < 3 ? nemesis_draw(lease / 4)
-                                         : nemesis_draw(lease * 3 / 2));
+    return (int64_t)(draw(5) < 3 ? draw(lease / 4) : draw(lease * 3 / 2));
 }
 
 static int any_node(void)
 {
     return storm.store->nodes == 0 ? 0
-           : storm.store->leader != NULL && nemesis_draw(2) == 0
+           : storm.store->leader != NULL && draw(2) == 0
                ? storm.store->leader()
-               : (int)nemesis_draw((uint64_t)storm.store->nodes);
+               : (int)draw((uint64_t)storm.store->nodes);
 }
 
 /* One process of a contender: of a lock that may be its front, its guardian, or
@@ -117,10 +124,10 @@ static pid_t any_process(void)
 {
     pid_t pids[TREE_MOST];
     const struct contender *c =
-        &storm.contenders[nemesis_draw((uint64_t)storm.contender_count)];
+        &storm.fleet->contenders[draw((uint64_t)storm.fleet->count)];
     int count = c->pid > 0 ? storm_find_tree(c->pid, pids, 0) : 0;
 
-    return count == 0 ? 0 : pids[nemesis_draw((uint64_t)count)];
+    return count == 0 ? 0 : pids[draw((uint64_t)count)];
 }
 
 static bool kill_one(void)
@@ -171,7 +178,7 @@ bool nemesis_stop_whole(int mutex)
     }
     signal_all(pids, count, SIGSTOP);
     storm_rest_ms(storm_lease_ms() + 100 +
-                  (int64_t)nemesis_draw((uint64_t)storm_lease_ms()));
+                  (int64_t)draw((uint64_t)storm_lease_ms()));
     (void)kill(pids[count - 1], SIGCONT);
     storm_rest_ms(100);
     signal_all(pids, count, SIGCONT);
@@ -182,14 +189,14 @@ bool nemesis_stop_whole(int mutex)
 
 static bool stop_machine(void)
 {
-    return nemesis_stop_whole(nemesis_draw(2) == 0 ? 1 : 2);
+    return nemesis_stop_whole(draw(2) == 0 ? 1 : 2);
 }
 
 static bool take_descriptors(void)
 {
     const struct contender *c =
-        &storm.contenders[nemesis_draw((uint64_t)storm.contender_count)];
-    struct rlimit old, few = {3 + nemesis_draw(12), 0};
+        &storm.fleet->contenders[draw((uint64_t)storm.fleet->count)];
+    struct rlimit old, few = {3 + draw(12), 0};
 
     if (c->pid <= 0 || prlimit(c->pid, RLIMIT_NOFILE, NULL, &old) != 0) {
         return false;
@@ -207,8 +214,8 @@ static bool take_descriptors(void)
 static bool step_client_clock(void)
 {
     return shell("echo %ld >'%s/clock.new' && mv '%s/clock.new' '%s/clock'",
-                 (long)nemesis_draw(20000) - 10000, storm.directory,
-                 storm.directory, storm.directory);
+                 (long)draw(20000) - 10000, storm.directory, storm.directory,
+                 storm.directory);
 }
 
 /* --- nemeses: of servers ------------------------------------------------- */
@@ -224,9 +231,6 @@ static bool kill_server(void)
 {
     int node = any_node();
 
-    if (storm.store->kill == NULL) {
-        return false;
-    }
     storm.store->kill(node);
     if (storm.store->settle == NULL) {
         storm_rest_ms(some_ms());
@@ -246,9 +250,6 @@ static bool restart_server(void)
 {
     int node = any_node();
 
-    if (storm.store->stop == NULL) {
-        return false;
-    }
     storm.store->stop(node);
     storm_rest_ms(some_ms() / 2);
     storm.store->run(node);
@@ -260,9 +261,6 @@ static bool pause_server(void)
 {
     int node = any_node();
 
-    if (storm.store->pause == NULL) {
-        return false;
-    }
     storm.store->pause(node, true);
     storm_rest_ms(some_ms());
     storm.store->pause(node, false);
@@ -274,9 +272,6 @@ static bool fail_over(void)
 {
     int node;
 
-    if (storm.store->leader == NULL) {
-        return false;
-    }
     node = storm.store->leader();
     storm.store->pause(node, true);
     storm_rest_ms(storm_lease_ms() * 2);
@@ -291,11 +286,8 @@ static bool step_server_clock(void)
 {
     int64_t from;
 
-    if (storm.store->step_clock == NULL) {
-        return false;
-    }
     from = section_now_us();
-    storm.store->step_clock((long)nemesis_draw(6000) - 3000);
+    storm.store->step_clock((long)draw(6000) - 3000);
     excuse("(a) the server's clock", 0, from, storm_lease_ms() + 300);
     storm_rest_ms(some_ms());
     from = section_now_us();
@@ -308,9 +300,6 @@ static bool forget(void)
 {
     int64_t from = section_now_us();
 
-    if (storm.store->forget == NULL) {
-        return false;
-    }
     storm.store->forget();
     excuse("(b) rows deleted", 0, from, storm_lease_ms() + 300);
     return true;
@@ -318,18 +307,12 @@ static bool forget(void)
 
 static bool end_sessions(void)
 {
-    if (storm.store->end_sessions == NULL) {
-        return false;
-    }
     storm.store->end_sessions();
     return true;
 }
 
 static bool make_read_only(void)
 {
-    if (storm.store->set_read_only == NULL) {
-        return false;
-    }
     storm.store->set_read_only(true);
     storm_rest_ms(some_ms());
     storm.store->set_read_only(false);
@@ -338,9 +321,6 @@ static bool make_read_only(void)
 
 static bool fill_disk(void)
 {
-    if (storm.store->fill_disk == NULL) {
-        return false;
-    }
     storm.store->fill_disk(true);
     storm_rest_ms(some_ms());
     storm.store->fill_disk(false);
@@ -351,43 +331,33 @@ static bool fill_disk(void)
 
 static struct proxy *any_proxy(void)
 {
-    return store_proxy_count == 0
-               ? NULL
-               : store_proxies[nemesis_draw((uint64_t)store_proxy_count)];
+    return store_proxies[draw((uint64_t)store_proxy_count)];
 }
 
 static bool cut(void)
 {
-    struct proxy *proxy = any_proxy();
-
-    if (proxy != NULL) {
-        proxy_cut(proxy);
-    }
-    return proxy != NULL;
+    proxy_cut(any_proxy());
+    return true;
 }
 
 static bool refuse(void)
 {
     struct proxy *proxy = any_proxy();
 
-    if (proxy != NULL) {
-        proxy_refuse(proxy, true);
-        storm_rest_ms(some_ms());
-        proxy_refuse(proxy, false);
-    }
-    return proxy != NULL;
+    proxy_refuse(proxy, true);
+    storm_rest_ms(some_ms());
+    proxy_refuse(proxy, false);
+    return true;
 }
 
 static bool half_open(void)
 {
     struct proxy *proxy = any_proxy();
 
-    if (proxy != NULL) {
-        proxy_half_open(proxy);
-        storm_rest_ms(some_ms() / 2);
-        proxy_cut(proxy);
-    }
-    return proxy != NULL;
+    proxy_half_open(proxy);
+    storm_rest_ms(some_ms() / 2);
+    proxy_cut(proxy);
+    return true;
 }
 
 /* Held one way or both, for a moment or beyond the lease; then what was held
@@ -396,12 +366,9 @@ static bool hold(bool forth, bool back)
 {
     struct proxy *proxy = any_proxy();
 
-    if (proxy == NULL) {
-        return false;
-    }
     proxy_hold(proxy, forth, back);
     storm_rest_ms(some_ms());
-    if (nemesis_draw(2) == 0) {
+    if (draw(2) == 0) {
         proxy_cut(proxy);
     }
     proxy_hold(proxy, false, false);
@@ -426,17 +393,17 @@ static bool hold_all(void)
 /* All ways at once, many times, each for a short while. */
 static bool slow_down(void)
 {
-    for (int i = 0; i < 10 && store_proxy_count > 0; i++) {
+    for (int i = 0; i < 10; i++) {
         for (int k = 0; k < store_proxy_count; k++) {
-            proxy_hold(store_proxies[k], true, nemesis_draw(2) == 0);
+            proxy_hold(store_proxies[k], true, draw(2) == 0);
         }
-        storm_rest_ms((int64_t)nemesis_draw(60));
+        storm_rest_ms((int64_t)draw(60));
         for (int k = 0; k < store_proxy_count; k++) {
             proxy_hold(store_proxies[k], false, false);
         }
-        storm_rest_ms((int64_t)nemesis_draw(20));
+        storm_rest_ms((int64_t)draw(20));
     }
-    return store_proxy_count > 0;
+    return true;
 }
 
 /* --- limits: what no lock can keep --------------------------------------- */
@@ -451,69 +418,183 @@ static bool remove_file(void)
     return true;
 }
 
-struct nemesis nemeses[] = {{"kill -9 of a process", kill_one, 8, 0},
-                            {"front and guardian killed", kill_both, 2, 0},
-                            {"a process stopped", stop_one, 6, 0},
-                            {"a machine stopped", stop_machine, 3, 0},
-                            {"no descriptors", take_descriptors, 2, 0},
-                            {"client clock stepped", step_client_clock, 3, 0},
-                            {"server killed", kill_server, 3, 0},
-                            {"server restarted", restart_server, 2, 0},
-                            {"server stopped", pause_server, 4, 0},
-                            {"failover", fail_over, 2, 0},
-                            {"server clock stepped", step_server_clock, 2, 0},
-                            {"rows deleted", forget, 1, 0},
-                            {"sessions ended", end_sessions, 2, 0},
-                            {"read-only", make_read_only, 2, 0},
-                            {"disk full", fill_disk, 2, 0},
-                            {"connections cut", cut, 5, 0},
-                            {"connections refused", refuse, 3, 0},
-                            {"half-open", half_open, 3, 0},
-                            {"requests held", hold_requests, 4, 0},
-                            {"replies held", hold_replies, 4, 0},
-                            {"all held", hold_all, 3, 0},
-                            {"slow", slow_down, 2, 0},
-                            {"file removed", remove_file, 0, 0},
-                            {NULL, NULL, 0, 0}};
+#define NEEDS(what) offsetof(struct store, what)
 
-void nemesis_strike(struct nemesis *nemesis)
+struct nemesis nemeses[] = {
+    {"kill -9 of a process", kill_one, 8, OF_PROCESSES, NEEDS(name), 0},
+    {"front and guardian killed", kill_both, 2, OF_PROCESSES, NEEDS(name), 0},
+    {"a process stopped", stop_one, 6, OF_PROCESSES, NEEDS(name), 0},
+    {"a machine stopped", stop_machine, 3, OF_PROCESSES, NEEDS(name), 0},
+    {"no descriptors", take_descriptors, 2, OF_PROCESSES, NEEDS(name), 0},
+    {"client clock stepped", step_client_clock, 3, OF_PROCESSES, NEEDS(name),
+     0},
+    {"server killed", kill_server, 3, OF_SERVERS, NEEDS(kill), 0},
+    {"server restarted", restart_server, 2, OF_SERVERS, NEEDS(stop), 0},
+    {"server stopped", pause_server, 4, OF_SERVERS, NEEDS(pause), 0},
+    {"failover", fail_over, 2, OF_SERVERS, NEEDS(leader), 0},
+    {"server clock stepped", step_server_clock, 2, OF_SERVERS,
+     NEEDS(step_clock), 0},
+    {"rows deleted", forget, 1, OF_SERVERS, NEEDS(forget), 0},
+    {"sessions ended", end_sessions, 2, OF_SERVERS, NEEDS(end_sessions), 0},
+    {"read-only", make_read_only, 2, OF_SERVERS, NEEDS(set_read_only), 0},
+    {"disk full", fill_disk, 2, OF_SERVERS, NEEDS(fill_disk), 0},
+    {"connections cut", cut, 5, OF_NETWORK, NEEDS(name), 0},
+    {"connections refused", refuse, 3, OF_NETWORK, NEEDS(name), 0},
+    {"half-open", half_open, 3, OF_NETWORK, NEEDS(name), 0},
+    {"requests held", hold_requests, 4, OF_NETWORK, NEEDS(name), 0},
+    {"replies held", hold_replies, 4, OF_NETWORK, NEEDS(name), 0},
+    {"all held", hold_all, 3, OF_NETWORK, NEEDS(name), 0},
+    {"slow", slow_down, 2, OF_NETWORK, NEEDS(name), 0},
+    {"file removed", remove_file, 0, OF_SERVERS, NEEDS(name), 0},
+    {NULL, NULL, 0, OF_PROCESSES, 0, 0}};
+
+/* --- side by side --------------------------------------------------------- */
+
+/* How far a kind may run ahead of its share, by weight, of all that have
+ * struck: a storm is not to be one of what is quickly done. */
+enum { AHEAD_MOST = 8 };
+
+/* What nemeses of one kind strike, one after the other. */
+struct rank {
+    pthread_t thread;
+    enum nemesis_kind kind;
+    struct nemesis *only;
+    uint64_t seed;
+    int faults;
+    int64_t end_us;
+};
+
+static bool is_possible(const struct nemesis *nemesis)
 {
-    int64_t from = section_now_us();
+    static const char none[sizeof(void (*)(void))];
+    const char *needed = (const char *)storm.store + nemesis->needs;
 
-    if (!nemesis->strike()) {
-        return;
-    }
-    nemesis->count++;
-    fprintf(storm.faults,
-            "{\"event\":\"fault\",\"fault\":\"%s\",\"boot_ms\":%" PRId64
-            ",\"until_ms\":%" PRId64 ",\"boot\":\"%s\"}\n",
-            nemesis->name, from / 1000, section_now_us() / 1000, storm.boot);
-    fflush(storm.faults);
+    return memcmp(needed, none, sizeof none) != 0 &&
+           (nemesis->kind != OF_NETWORK || store_proxy_count > 0);
 }
 
-struct nemesis *nemesis_draw_any(void)
+static int count_weights(enum nemesis_kind kind)
 {
-    int total = 0, left;
+    int total = 0;
 
     for (int i = 0; nemeses[i].name != NULL; i++) {
-        total += nemeses[i].weight;
+        total += nemeses[i].kind == kind && is_possible(&nemeses[i])
+                     ? nemeses[i].weight
+                     : 0;
     }
-    left = (int)nemesis_draw((uint64_t)total);
-    for (int i = 0; nemeses[i].name != NULL; i++) {
-        left -= nemeses[i].weight;
-        if (left < 0) {
-            return &nemeses[i];
+    return total;
+}
+
+static struct nemesis *draw_any(enum nemesis_kind kind)
+{
+    int left = (int)draw((uint64_t)count_weights(kind)), i = 0;
+
+    for (;; i++) {
+        if (nemeses[i].kind == kind && is_possible(&nemeses[i])) {
+            left -= nemeses[i].weight;
+            if (left < 0) {
+                return &nemeses[i];
+            }
         }
     }
-    return &nemeses[0];
 }
 
 int nemesis_count_faults(void)
 {
     int count = 0;
 
+    pthread_mutex_lock(&book);
     for (int i = 0; nemeses[i].name != NULL; i++) {
         count += nemeses[i].count;
     }
+    pthread_mutex_unlock(&book);
     return count;
+}
+
+static bool is_ahead(enum nemesis_kind kind)
+{
+    int all = 0, mine = 0, weights = 0;
+
+    pthread_mutex_lock(&book);
+    for (int i = 0; nemeses[i].name != NULL; i++) {
+        all += nemeses[i].count;
+        mine += nemeses[i].kind == kind ? nemeses[i].count : 0;
+    }
+    pthread_mutex_unlock(&book);
+    for (int i = 0; i < NEMESIS_KINDS; i++) {
+        weights += count_weights((enum nemesis_kind)i);
+    }
+    return (mine - AHEAD_MOST) * weights > all * count_weights(kind);
+}
+
+static void strike(struct nemesis *nemesis)
+{
+    int64_t from = section_now_us();
+
+    if (!nemesis->strike()) {
+        return;
+    }
+    pthread_mutex_lock(&book);
+    nemesis->count++;
+    fprintf(storm.faults,
+            "{\"event\":\"fault\",\"fault\":\"%s\",\"boot_ms\":%" PRId64
+            ",\"until_ms\":%" PRId64 ",\"boot\":\"%s\"}\n",
+            nemesis->name, from / 1000, section_now_us() / 1000, storm.boot);
+    fflush(storm.faults);
+    pthread_mutex_unlock(&book);
+}
+
+/* What the n-th of a kind is follows from the seed and n, however long others
+ * took. */
+static void *strike_kind(void *user)
+{
+    const struct rank *rank = user;
+
+    for (uint64_t n = 0; nemesis_count_faults() < rank->faults &&
+                         section_now_us() < rank->end_us &&
+                         !storm.is_stopped;) {
+        if (rank->only == NULL && is_ahead(rank->kind)) {
+            storm_rest_ms(20);
+            continue;
+        }
+        chance = rank->seed ^ n++ << 32 ^ (uint64_t)rank->kind << 60;
+        strike(rank->only != NULL ? rank->only : draw_any(rank->kind));
+        storm_rest_ms((int64_t)draw(300));
+    }
+    return NULL;
+}
+
+void nemesis_strike_all(int faults,
+                        int64_t end_us,
+                        uint64_t seed,
+                        struct nemesis *only)
+{
+    struct rank ranks[NEMESIS_KINDS];
+    bool is_busy[NEMESIS_KINDS];
+
+    for (int i = 0; i < NEMESIS_KINDS; i++) {
+        enum nemesis_kind kind = (enum nemesis_kind)i;
+
+        is_busy[i] =
+            only != NULL ? only->kind == kind : count_weights(kind) > 0;
+        ranks[i] = (struct rank){.kind = kind,
+                                 .only = only,
+                                 .seed = seed,
+                                 .faults = faults,
+                                 .end_us = end_us};
+        if (is_busy[i] && kind != OF_SERVERS &&
+            pthread_create(&ranks[i].thread, NULL, strike_kind, &ranks[i]) !=
+                0) {
+            abort();
+        }
+    }
+    /* A server dies with the thread that started it: that is ours. */
+    if (is_busy[OF_SERVERS]) {
+        strike_kind(&ranks[OF_SERVERS]);
+    }
+    for (int i = 0; i < NEMESIS_KINDS; i++) {
+        if (is_busy[i] && i != OF_SERVERS) {
+            pthread_join(ranks[i].thread, NULL);
+        }
+    }
 }

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -91,40 +92,36 @@ static void become_contender(const struct contender *c, uint64_t chance)
 }
 
 /* Who has ended comes again, unless all is over. */
-static void tend(void)
+static void tend(uint64_t *chance)
 {
-    int status;
+    struct fleet *fleet = storm.fleet;
     pid_t ended;
 
-    while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (int i = 0; i < storm.contender_count; i++) {
-            if (storm.contenders[i].pid == ended) {
-                storm.contenders[i].pid = 0;
+    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
+        for (int i = 0; i < fleet->count; i++) {
+            if (fleet->contenders[i].pid == ended) {
+                fleet->contenders[i].pid = 0;
             }
         }
     }
-    for (int i = 0; i < storm.contender_count && !storm.is_over; i++) {
-        struct contender *c = &storm.contenders[i];
+    for (int i = 0; i < fleet->count && !fleet->is_over; i++) {
+        struct contender *c = &fleet->contenders[i];
 
         if (c->pid == 0) {
-            uint64_t chance = nemesis_draw_by(&storm.contenders_state);
+            uint64_t drawn = nemesis_draw_by(chance);
+            pid_t pid = fork();
 
-            c->pid = fork();
-            if (c->pid == 0) {
-                become_contender(c, chance);
+            if (pid == 0) {
+                become_contender(c, drawn);
             }
+            c->pid = pid;
         }
     }
 }
 
 void storm_rest_ms(int64_t ms)
 {
-    int64_t end = section_now_us() + ms * 1000;
-
-    do {
-        tend();
-        nanosleep(&(struct timespec){0, 5000000}, NULL);
-    } while (section_now_us() < end);
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 int storm_find_tree(pid_t root, pid_t *pids, int count)
@@ -157,14 +154,56 @@ int storm_find_tree(pid_t root, pid_t *pids, int count)
     return count;
 }
 
-/* --- the run ------------------------------------------------------------- */
+/* What is left below us ends, whoever its parent was. */
+static void end_all(void)
+{
+    pid_t pids[TREE_MOST];
 
-static volatile sig_atomic_t is_stopped;
+    for (int i = 0; i < storm.fleet->count; i++) {
+        if (storm.fleet->contenders[i].pid > 0) {
+            (void)kill(storm.fleet->contenders[i].pid, SIGTERM);
+        }
+    }
+    for (int tries = 0; tries < 40; tries++) {
+        int count = storm_find_tree(getpid(), pids, 0);
+
+        if (count == 1) {
+            break;
+        }
+        for (int i = 1; i < count && tries >= 20; i++) {
+            (void)kill(pids[i], SIGKILL);
+        }
+        storm_rest_ms(100);
+        tend(NULL);
+    }
+}
+
+/* The keeper of the contenders: all that they start is below it, and nothing
+ * else is. */
+static pid_t start_keeper(uint64_t chance)
+{
+    pid_t pid = fork();
+
+    if (pid != 0) {
+        return pid;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    close_range(3, ~0U, 0); /* a proxy is to hear alone on its port */
+    while (!storm.fleet->is_over) {
+        tend(&chance);
+        storm_rest_ms(5);
+    }
+    end_all();
+    _exit(0);
+}
+
+/* --- the run ------------------------------------------------------------- */
 
 static void stop(int signal)
 {
     (void)signal;
-    is_stopped = 1;
+    storm.is_stopped = 1;
 }
 
 static int test_count, failed_count;
@@ -176,7 +215,8 @@ static void ok(bool is_good, const char *what)
     failed_count += !is_good;
 }
 
-static void begin(void)
+/* Its keeper. */
+static pid_t begin(uint64_t chance)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     char path[300];
@@ -188,16 +228,20 @@ static void begin(void)
     snprintf(path, sizeof path, "%s/faults.jsonl", storm.directory);
     storm.faults = fopen(path, "we");
     shell("echo 0 >'%s/clock'", storm.directory);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     storm.store->open(storm.directory);
     shell("SIMBA_STORE='%s' timeout 20 '%s' init", store_url, SIMBA);
+    storm.fleet = mmap(NULL, sizeof *storm.fleet, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (storm.fleet == MAP_FAILED) {
+        abort();
+    }
     for (int i = 0; i < MUTEXES; i++) {
         for (int k = 0; k < (storm.is_short ? 3 : 4); k++) {
-            storm.contenders[storm.contender_count++] =
+            storm.fleet->contenders[storm.fleet->count++] =
                 (struct contender){.is_command = k % 2 == 0, .mutex = i};
         }
     }
-    tend();
+    return start_keeper(chance);
 }
 
 /* When all is well again, every mutex changes hands. */
@@ -219,44 +263,6 @@ static bool is_healed(void)
     printf("# healed after %" PRId64 " ms\n",
            (section_now_us() - since) / 1000);
     return true;
-}
-
-/* What is left below us ends, whoever its parent was. */
-static void end_all(void)
-{
-    pid_t pids[TREE_MOST];
-
-    storm.is_over = true;
-    for (int i = 0; i < storm.contender_count; i++) {
-        if (storm.contenders[i].pid > 0) {
-            (void)kill(storm.contenders[i].pid, SIGTERM);
-        }
-    }
-    storm_rest_ms(2000);
-    for (int tries = 0; tries < 20; tries++) {
-        int count = storm_find_tree(getpid(), pids, 0), ours = 0;
-
-        for (int i = 1; i < count; i++) {
-            char path[64], name[32] = "";
-            FILE *file;
-
-            snprintf(path, sizeof path, "/proc/%d/comm", (int)pids[i]);
-            file = fopen(path, "re");
-            if (file != NULL && fgets(name, sizeof name, file) != NULL &&
-                (strncmp(name, "simba", 5) == 0 ||
-                 strncmp(name, "faults_", 7) == 0)) {
-                (void)kill(pids[i], SIGKILL);
-                ours++;
-            }
-            if (file != NULL) {
-                fclose(file);
-            }
-        }
-        if (ours == 0) {
-            break;
-        }
-        storm_rest_ms(50);
-    }
 }
 
 /* Each reason once. */
@@ -322,6 +328,7 @@ int main(int argc, char **argv)
     struct nemesis *limit = NULL;
     size_t added;
     uint64_t seed;
+    pid_t keeper;
 
     storm.store = argc >= 5 ? store_find(argv[1]) : NULL;
     if (storm.store == NULL) {
@@ -338,33 +345,25 @@ int main(int argc, char **argv)
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
     seed = strtoull(argv[4], NULL, 10);
-    storm.contenders_state = ~seed;
     snprintf(storm.directory, sizeof storm.directory, "%s",
              keep != NULL ? keep : "/tmp/simba-faults-XXXXXX");
     if (keep == NULL && mkdtemp(storm.directory) == NULL) {
         return 1;
     }
     storm.is_short = keep == NULL;
-    begin();
+    keeper = begin(~seed);
     end_us = section_now_us() + atoll(argv[3]) * 1000000;
     storm_rest_ms(500);
-    /* What the n-th is follows from the seed and n, however long others took.
-     */
-    for (uint64_t n = 0; nemesis_count_faults() < faults &&
-                         section_now_us() < end_us && !is_stopped;
-         n++) {
-        storm.state = seed ^ n << 32;
-        nemesis_strike(limit != NULL ? limit : nemesis_draw_any());
-        storm_rest_ms((int64_t)nemesis_draw(300));
-    }
+    nemesis_strike_all(faults, end_us, seed, limit);
     /* Or it would prove nothing: somebody's lease is outlived. */
-    for (int i = 0; i < 8 && limit == NULL && !is_stopped &&
+    for (int i = 0; i < 8 && limit == NULL && !storm.is_stopped &&
                     oracle_count_lost(storm.directory, "set", &added) == 0;
          i++) {
         (void)nemesis_stop_whole(1);
     }
     ok(is_healed(), "all go on after the faults");
-    end_all();
+    storm.fleet->is_over = true;
+    (void)waitpid(keeper, NULL, 0);
     store_close_proxies();
     if (storm.store->close != NULL) {
         storm.store->close();

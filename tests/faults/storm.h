@@ -6,24 +6,32 @@
 #include "section.h"
 #include "stores.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 enum { CONTENDERS_MOST = 16, TREE_MOST = 64 };
 
 struct contender {
-    pid_t pid;
-    bool is_command; /* of the command line, else of the API */
+    _Atomic pid_t pid; /* 0: it comes again at once */
+    bool is_command;   /* of the command line, else of the API */
     int mutex;
+};
+
+/** Shared with their keeper, a process of its own, so that they come again
+ * whatever a nemesis is busy with. */
+struct fleet {
+    struct contender contenders[CONTENDERS_MOST];
+    int count;
+    atomic_bool is_over;
 };
 
 extern struct storm {
     const struct store *store;
     char directory[256], boot[40];
-    uint64_t state, contenders_state; /* of chance */
-    struct contender contenders[CONTENDERS_MOST];
-    int contender_count;
-    bool is_over;
+    struct fleet *fleet;
+    volatile sig_atomic_t is_stopped;
     bool is_short;   /* with few contenders and no trace: nobody keeps it */
     uint64_t longer; /* 7: all sections are long, to be seen in a limit */
     struct excuse *excuses;
@@ -34,7 +42,6 @@ extern struct storm {
 
 int storm_lease_ms(void);
 
-/** Meanwhile who has ended comes again. */
 void storm_rest_ms(int64_t ms);
 
 /** A process and all below it, itself first; the new count of `pids`. */
@@ -42,10 +49,15 @@ int storm_find_tree(pid_t root, pid_t *pids, int count);
 
 /* --- faults -------------------------------------------------------------- */
 
+/** Those of one kind strike one after the other, kinds side by side. */
+enum nemesis_kind { OF_PROCESSES, OF_SERVERS, OF_NETWORK, NEMESIS_KINDS };
+
 struct nemesis {
     const char *name;
-    bool (*strike)(void); /* false: this store has none, or nobody was there */
+    bool (*strike)(void); /* false: nobody was there */
     int weight;           /* 0: a limit, by its name only */
+    enum nemesis_kind kind;
+    size_t needs; /* what of struct store it takes */
     int count;
 };
 
@@ -54,13 +66,13 @@ extern struct nemesis nemeses[];
 
 uint64_t nemesis_draw_by(uint64_t *state);
 
-/** A number below this one, for the nemesis. */
-uint64_t nemesis_draw(uint64_t below);
+/** Until so many have struck, or it is late, or the storm is stopped; of this
+ * one only, or (NULL) of all. */
+void nemesis_strike_all(int faults,
+                        int64_t end_us,
+                        uint64_t seed,
+                        struct nemesis *only);
 
-/** By weight. */
-struct nemesis *nemesis_draw_any(void);
-
-void nemesis_strike(struct nemesis *nemesis);
 int nemesis_count_faults(void);
 
 /** The processes of one machine stop while the command holds this mutex (any:
