@@ -126,7 +126,29 @@ who_shares_must_not_pass_who_waits() {
         asked 2100 2 2 acquire "$(queued 11)"
         asked 2200 3 3 release
         asked 2200 1 2 release
+    } | finds unfair || return 1
+    { # a newcomer
+        asked 100 1 1 acquire "$(mine 5),\"slots\":9,\"slot\":0"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 1000 3 1 acquire "$(mine 6),\"slots\":9,\"slot\":1"
+        asked 1100 2 2 acquire "$(queued 11)"
+        asked 1200 3 2 release
+        asked 1200 1 2 release
     } | finds unfair
+}
+
+# One of several that was granted it, and broken before it heard so, is refused
+# and told no position; when its lease is over it asks for the one it had.
+who_comes_back_to_its_position_passes_nobody() {
+    {
+        asked 100 1 1 acquire "$(mine 5),\"slots\":2,\"slot\":0"
+        asked 110 4 1 acquire "$(mine 6),\"slots\":2,\"slot\":1"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 300 3 1 acquire "$(queued 12)"
+        asked 1000 2 2 acquire '"slots":2'
+        asked 2000 2 3 acquire "$(mine 8),\"slots\":2,\"slot\":0"
+        asked 2100 3 2 acquire "$(queued 12)"
+    } | finds
 }
 
 a_killed_owner_overlaps_nothing() {

@@ -190,9 +190,9 @@ static bool hear_acquire(const struct simba__step *step,
     }
     if (step->deed->is_queued) {
         simba__queue_heard(step, asked);
-        return true;
+    } else {
+        simba__queue_not_in(step);
     }
-    simba__queue_gone(step);
     return true;
 }
 

@@ -87,7 +87,7 @@ static bool is_in_old_position(const struct simba__step *step,
                                const struct simba__traced_request *asked,
                                const struct simba__traced_waiter *s)
 {
-    return s->position == step->deed->position &&
+    return s->position == step->deed->position && !s->is_out &&
            !has_open_question(step->track, s) &&
            asked->sent_us <= s->asked_us + s->waiter_us;
 }
@@ -123,6 +123,20 @@ void simba__queue_heard(const struct simba__step *step,
     }
     s->position = deed->position;
     s->asked_us = asked->sent_us;
+    s->is_out = false;
+}
+
+void simba__queue_not_in(const struct simba__step *step)
+{
+    struct simba__traced_waiter *s =
+        find_waiter(step->track, step->deed->attempt);
+
+    if (s != NULL && s->position != 0) {
+        s->is_out = true;
+        s->is_passed = false;
+    } else {
+        simba__queue_gone(step);
+    }
 }
 
 void simba__queue_gone(const struct simba__step *step)
@@ -191,10 +205,6 @@ void simba__queue_granted(const struct simba__step *step,
     if (mine == NULL || asked->sent_us <= mine->asked_us) {
         return; /* the log begins in the middle, or this is old news */
     }
-    if (step->deed->slots > 1 && mine->position == 0) {
-        return; /* nothing tells when it came: one of several may be told none
-                 */
-    }
     decided_us = earliest_us(mine) - OFFERED_US;
     if (decided_us < track->forced_until_us) {
         return; /* who waits now may have had it a moment ago */
@@ -204,7 +214,7 @@ void simba__queue_granted(const struct simba__step *step,
         bool is_live = s->asked_us + s->waiter_us >= step->deed->at_us;
 
         if (s != mine && s->position != 0 && s->told_us < decided_us &&
-            is_behind(mine, s) && is_live && !s->is_passed) {
+            is_behind(mine, s) && is_live && !s->is_out && !s->is_passed) {
             note_passed(step, s);
         }
     }

@@ -62,6 +62,7 @@ struct simba__traced_waiter {
     int64_t asked_us;  /* of the last time it was told so */
     int64_t waiter_us; /* the shortest it ever asked for: it may come late */
     bool is_doubtful;  /* a question of it came to an unknown end */
+    bool is_out;       /* it stands there no more, but comes back to it */
     bool is_passed;    /* somebody got the mutex before it */
     int64_t passed_us;
     struct simba__where passer;
@@ -185,6 +186,10 @@ bool simba__queue_asked(const struct simba__step *step);
 /** It was told its position. */
 void simba__queue_heard(const struct simba__step *step,
                         const struct simba__traced_request *asked);
+/** It was refused, and told no position: one of several that was broken before
+ * it heard that it was granted is told so until its lease is over, and then
+ * asks for the position that it had. */
+void simba__queue_not_in(const struct simba__step *step);
 /** A question of it came to an unknown end. */
 void simba__queue_doubt(const struct simba__step *step);
 /** It stands there no more. */
