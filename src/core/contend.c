@@ -31,7 +31,8 @@ enum {
     WAKE_HURRIES = 4,
     WAKE_SPACING_MS = 2,
     WAKE_CALM_MS = 100,
-    OWNER_WAKE_SPACING_MS = 50
+    OWNER_WAKE_SPACING_MS = 50,
+    WAKE_DOUBLINGS = 4
 };
 
 /* --- what all phases share ----------------------------------------------- */
@@ -108,15 +109,10 @@ static void begin(struct simba__contend *c, int64_t at_ms)
     c->phase = SIMBA__WAITING;
     c->attempt.high = simba__rng_next(&c->rng);
     c->attempt.low = simba__rng_next(&c->rng);
-    c->is_doubtful = false;
-    c->is_queued = false;
-    c->is_woken = false;
-    c->is_backstop = false;
-    c->is_urgent = false;
-    c->is_gone = false;
-    c->hurries = 0;
-    c->position = 0;
-    c->token = 0;
+    c->is_doubtful = c->is_queued = c->is_gone = false;
+    c->is_woken = c->is_backstop = c->is_urgent = false;
+    c->hurries = c->vain_wakes = 0;
+    c->position = c->token = 0;
     c->slot = 0;
     c->to[0] = '\0';
     c->last_claim_ms = -1;
@@ -274,6 +270,13 @@ static int64_t use_until(const struct simba__contend *c)
     return use_from(c->lease_from_ms, &c->granted);
 }
 
+/* A wake-up may say that we are asked to hand over, or be for another of this
+ * handle: in vain again and again, it is followed once in a second. */
+static int64_t owner_woken_at(const struct simba__contend *c)
+{
+    return later(c->sent_ms, OWNER_WAKE_SPACING_MS << c->vain_wakes);
+}
+
 /* The newest grant counts, unless an older one lasts longer: a store may grant
  * less, but never takes back what it has granted. */
 static void extend(struct simba__contend *c, int64_t granted_ms)
@@ -293,7 +296,7 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
     }
     if (c->is_woken) { /* asked for while the renewal was under way */
         c->is_woken = false;
-        c->next_ms = later(c->sent_ms, OWNER_WAKE_SPACING_MS);
+        c->next_ms = owner_woken_at(c);
     }
     if (c->phase == SIMBA__OWNER) {
         c->owner_until_ms = earlier(use_until(c), c->cap_ms);
@@ -359,11 +362,15 @@ static void renewed(struct simba__contend *c,
                     struct simba__contend_update *up)
 {
     int64_t left = use_until(c) - c->now_ms;
+    int64_t due = simba__lease_renew_after_ms(&c->granted);
+    bool is_due = c->sent_ms >= later(c->lease_from_ms, due);
 
     if (reply == NULL && !PLANTED(UNKNOWN_IS_LOST)) {
         /* After U it is only for min_hold, and there is no hurry. */
         retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS);
     } else if (reply != NULL && reply->mine && reply->token == c->token) {
+        c->vain_wakes =
+            is_due ? 0 : (unsigned)earlier(c->vain_wakes + 1, WAKE_DOUBLINGS);
         extend(c, reply->lease_ms);
         if (PLANTED(TELL_TWICE)) {
             up->tell |= SIMBA__TELL_ACQUIRED;
@@ -486,33 +493,28 @@ static void asked(struct simba__contend *c,
 
 /* --- events -------------------------------------------------------------- */
 
-static bool is_out_of_range(int64_t ms)
-{
-    return ms < 0 || ms > SIMBA__LEASE_MOST_MS;
-}
-
 enum simba__contend_problem simba__contend_config_check(
     const struct simba__contend_config *config)
 {
+    const struct {
+        int64_t ms;
+        enum simba__contend_problem problem;
+    } spans[] = {{config->initial_delay_ms, SIMBA__CONTEND_INITIAL_DELAY},
+                 {config->max_hold_ms, SIMBA__CONTEND_MAX_HOLD},
+                 {config->min_hold_ms, SIMBA__CONTEND_MIN_HOLD},
+                 {config->progress_ms, SIMBA__CONTEND_PROGRESS}};
+
     if (simba__lease_check(&config->lease) != SIMBA__LEASE_FINE) {
         return SIMBA__CONTEND_LEASE;
     }
-    if (is_out_of_range(config->initial_delay_ms)) {
-        return SIMBA__CONTEND_INITIAL_DELAY;
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        if (spans[i].ms < 0 || spans[i].ms > SIMBA__LEASE_MOST_MS) {
+            return spans[i].problem;
+        }
     }
-    if (is_out_of_range(config->max_hold_ms)) {
-        return SIMBA__CONTEND_MAX_HOLD;
-    }
-    if (is_out_of_range(config->min_hold_ms)) {
-        return SIMBA__CONTEND_MIN_HOLD;
-    }
-    if (config->max_hold_ms > 0 && config->min_hold_ms > config->max_hold_ms) {
-        return SIMBA__CONTEND_HOLD_ORDER;
-    }
-    if (is_out_of_range(config->progress_ms)) {
-        return SIMBA__CONTEND_PROGRESS;
-    }
-    return SIMBA__CONTEND_FINE;
+    return config->max_hold_ms > 0 && config->min_hold_ms > config->max_hold_ms
+               ? SIMBA__CONTEND_HOLD_ORDER
+               : SIMBA__CONTEND_FINE;
 }
 
 void simba__contend_init(struct simba__contend *c,
@@ -599,8 +601,6 @@ static void answered(struct simba__contend *c,
 static void step_wake(struct simba__contend *c,
                       struct simba__contend_update *up)
 {
-    int64_t soon = later(c->sent_ms, OWNER_WAKE_SPACING_MS);
-
     if (PLANTED(WAKE_IS_GRANT) && c->phase == SIMBA__WAITING) {
         simba_reply grant = {.mine = true, .token = c->token + 1};
 
@@ -621,7 +621,7 @@ static void step_wake(struct simba__contend *c,
         c->is_urgent = true;
         c->is_held = false;
     } else if (c->phase == SIMBA__OWNER) {
-        c->next_ms = earlier(c->next_ms, soon);
+        c->next_ms = earlier(c->next_ms, owner_woken_at(c));
     }
 }
 

@@ -163,6 +163,7 @@ struct simba__contend {
     int64_t held_since_ms;       /* the grant was heard */
     int64_t cap_ms;              /* max_hold */
     int64_t progress_ms;         /* last sign of progress */
+    unsigned vain_wakes;         /* in a row that told us nothing */
 
     /* The way out. */
     enum simba__cause cause;

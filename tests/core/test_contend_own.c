@@ -291,7 +291,7 @@ TEST(test_contend_own__time_never_runs_backwards)
     expect_owner_until(S + 5000 + USE);
     wake_up(S + 4010);
     expect_nothing();
-    expect_wake_at(S + 5050);
+    expect_wake_at(S + 5100);
 }
 
 /* --- less than was asked for --------------------------------------------- */

@@ -270,6 +270,44 @@ TEST(test_contend_wake__step_is_told_with_its_length)
     assert_int_equal(up.clock_step_ms, 60000 - 7 * 21);
 }
 
+/* Woken every 20 ms from here on for ten seconds; returns how often it renews.
+ */
+static int renewals_when_woken(int64_t from_ms)
+{
+    int count = 0;
+
+    for (int64_t now = from_ms; now < from_ms + 10000; now += 20) {
+        wake_up(now);
+        if (machine.inflight == SIMBA_NO_REQUEST) {
+            timer(now + 1);
+        }
+        if (machine.inflight == SIMBA_RENEW) {
+            yes(now + 2, 5);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Others of its handle come and go, and each wake-up may be meant for it. */
+TEST(test_contend_wake__owner_that_is_woken_in_vain_renews_seldom)
+{
+    use(default_config());
+    own();
+    assert_in_range(renewals_when_woken(S + 100), 5, 20);
+}
+
+TEST(test_contend_wake__owner_is_told_soon_again_after_a_calm)
+{
+    use(default_config());
+    own();
+    (void)renewals_when_woken(S + 100);
+    yes(wake() + 1, 5); /* what the last wake-up had left */
+    yes(wake() + 1, 5); /* in its time: nobody had woken it */
+    wake_up(machine.sent_ms + 60);
+    expect_sent(SIMBA_RENEW);
+}
+
 TEST(test_contend_wake__owner_asks_at_once_when_the_clock_jumps)
 {
     expect_jump(900000, true);
