@@ -14,9 +14,12 @@ static const char help[] =
     "stopped, and stands at the end of the queue: 'simba lead' starts its CMD\n"
     "again when it leads again, 'simba lock' ends with 76. --min-hold is "
     "kept.\n"
-    "Nothing is asked if nobody waits, or not ID. This ends when the owner "
-    "was\n"
-    "asked, not when it has done so; 'simba show NAME' tells.\n"
+    "Nothing is asked if nobody waits, or not ID, or if ID wants NAME alone "
+    "and\n"
+    "others own it as well. This ends when the owner was asked, not when it "
+    "has\n"
+    "done so; 'simba show NAME' tells. If ID is gone by then, the first has "
+    "it.\n"
     "\n"
     "    simba hand-over billing --to web-2\n"
     "\n"
@@ -31,8 +34,8 @@ static const char help[] =
     "\n"
     "exit codes: 0 asked; 64 usage; 69 store unreachable, or it did not\n"
     "answer and may have done it; 70 a fault of simba; 76 nobody owns it, or\n"
-    "there is no such tenure; 77 access denied; 78 nobody waits, or not ID;\n"
-    "wrong configuration, URL or name, or not offered there\n";
+    "there is no such tenure; 77 access denied; 78 nobody waits, or not ID,\n"
+    "or it does not fit; wrong configuration, URL or name, or not offered\n";
 
 static int ask(const struct simba__command *command,
                const struct simba__words *words,

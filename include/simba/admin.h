@@ -131,10 +131,11 @@ typedef struct simba_asked {
  *                    SIMBA_ASKED_INIT; may be NULL
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_ELOST when there is no such tenure; SIMBA_EINVAL when
- *         the successor does not wait, or nobody does, and then nobody was
- *         asked; SIMBA_EINVAL when this store has no hand-over; SIMBA_EUNAVAIL
- *         or what else the store says; SIMBA_EUNKNOWN; SIMBA_ENOMEM;
- *         SIMBA_EFORKED
+ *         the successor does not wait, or nobody does, or it wants fewer owners
+ *         than would be left beside it (one that wants the mutex alone, of
+ *         which another slot is owned), and then nobody was asked;
+ *         SIMBA_EINVAL when this store has no hand-over; SIMBA_EUNAVAIL or what
+ *         else the store says; SIMBA_EUNKNOWN; SIMBA_ENOMEM; SIMBA_EFORKED
  *
  * Threads: any thread.
  */

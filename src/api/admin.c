@@ -323,11 +323,18 @@ int simba_admin_hand_over(simba_store *store,
                                    : "%s: no such tenure is there any more",
                                wish.mutex);
     }
-    if (answer.reply.to[0] == '\0') {
+    if (answer.reply.to[0] == '\0' && id[0] == '\0') {
         return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "%s: %s%s%s, so there is nobody to hand over to",
-                               wish.mutex, id[0] == '\0' ? "nobody waits" : "'",
-                               id, id[0] == '\0' ? "" : "' does not wait");
+                               "%s: nobody waits, so there is nobody to hand "
+                               "over to",
+                               wish.mutex);
+    }
+    if (answer.reply.to[0] == '\0') {
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0, "%s: '%s' does not wait%s", wish.mutex, id,
+            answer.reply.owned > 1
+                ? ", or has no place beside the others who own it"
+                : ", so there is nobody to hand over to");
     }
     return SIMBA_OK;
 }

@@ -237,9 +237,12 @@ struct simba__verdict simba__mutex_decide(
         }
         break;
     case SIMBA_HAND_OVER:
-        v.is_asked =
-            s->mine.is_live && !s->mine.is_broken &&
-            (request->to == NULL ? s->first.is_there : s->named.is_there);
+        /* Nobody is asked to go in vain: who is named has to fit then. */
+        v.is_asked = s->mine.is_live && !s->mine.is_broken &&
+                     (request->to == NULL
+                          ? s->first.is_there
+                          : s->named.is_there &&
+                                simba__mutex_has_room(s, s->named.slots));
         break;
     case SIMBA_BREAK:
         v.is_broken = s->mine.is_live;

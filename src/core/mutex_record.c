@@ -677,6 +677,16 @@ static void carry_out(struct view *view)
     }
 }
 
+/* Who was passed by a named successor is told its id: wake-ups do not say whom
+ * they are meant for, and that one may be of the same handle. */
+static bool is_passed(const struct view *view)
+{
+    const struct simba__mutex_record *record = view->record;
+
+    return view->verdict.join && view->snapshot.offered.count > 0 &&
+           record->offered.position > view->verdict.position;
+}
+
 /* The answer, but for who owns it then. */
 static void tell(const struct view *view, simba_reply *answer)
 {
@@ -707,6 +717,8 @@ static void tell(const struct view *view, simba_reply *answer)
         } else if (is_to_named) {
             copy_id(answer->to, queue[view->named].id);
         }
+    } else if (is_passed(view)) {
+        copy_id(answer->to, view->record->offered.id);
     }
 }
 

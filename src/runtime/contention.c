@@ -96,6 +96,22 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     }
 }
 
+/* The mutex is offered to one behind us. If it is of this handle, it was not
+ * among the two that the wake-up was passed on to. */
+static void wake_successor(const struct simba__contention *c, const char *id)
+{
+    struct simba__subscriber *one = c->subscriber.of->waiting.first;
+
+    while (one != NULL &&
+           strcmp(container_of(one, struct simba__contention, subscriber)->id,
+                  id) != 0) {
+        one = one->next;
+    }
+    if (one != NULL) {
+        one->wake(one);
+    }
+}
+
 static void done(struct simba__caller *caller,
                  const struct simba__pending *pending,
                  int status,
@@ -138,6 +154,10 @@ static void done(struct simba__caller *caller,
                            : status == SIMBA_EUNKNOWN ? SIMBA__UNKNOWN
                                                       : SIMBA__FAILED,
                 .reply = &request->reply});
+    if (status == SIMBA_OK && request->kind == SIMBA_ACQUIRE && !is_mine &&
+        request->reply.to[0] != '\0') {
+        wake_successor(c, request->reply.to);
+    }
     if (is_heard && c->hooks->answered != NULL) {
         c->hooks->answered(c, request, status, error);
     }

@@ -237,3 +237,127 @@ TEST(test_slots__hands_over_to_the_one_that_is_named)
         simba_store_close(stores[i]);
     }
 }
+
+/* Who is named must fit in beside those who stay; else nobody is asked. */
+TEST(test_slots__successor_that_does_not_fit_is_refused)
+{
+    simba_hand_over wish = SIMBA_HAND_OVER_INIT;
+    simba_store *store = open_store();
+    simba_locker *sharers[2];
+    simba_service *writer;
+    simba_error error;
+
+    if (!can(store, SIMBA_CAN_HAND_OVER) || !can(store, SIMBA_NUMBERS_SLOTS)) {
+        simba_store_close(store);
+        skip();
+    }
+    wish.mutex = fresh_mutex();
+    wish.to = "writer";
+    for (int i = 0; i < 2; i++) {
+        sharers[i] = open_locker(store, wish.mutex, SIMBA_SHARED);
+        assert_int_equal(simba_locker_acquire(sharers[i], 0, NULL, NULL),
+                         SIMBA_OK);
+    }
+    writer = start_service(store, wish.mutex, "writer");
+    assert_int_equal(simba_admin_hand_over(store, &wish, NULL, &error),
+                     SIMBA_EINVAL);
+    assert_non_null(strstr(error.message, "no place beside the others"));
+    simba_locker_close(sharers[0]);
+    await(simba_admin_hand_over(store, &wish, NULL, &error) == SIMBA_OK);
+    await(simba_service_is_owner(writer));
+    simba_service_close(writer);
+    simba_locker_close(sharers[1]);
+    simba_store_close(store);
+}
+
+/* The index of who owns it next; `from` does no more. */
+static int next_owner(simba_service *const services[], int count, int from)
+{
+    int owner = from;
+
+    await((owner = (owner + 1) % count) != from &&
+          simba_service_is_owner(services[owner]));
+    return owner;
+}
+
+/* Wake-ups are passed on to the first two of a handle, and the successor may
+ * stand behind them. It has 300 ms to come, which a busy machine may not give
+ * it: then the first has it, as it always would without being woken. */
+TEST(test_slots__successor_is_woken_behind_others_of_its_handle)
+{
+    enum { SERVICES = 6, NAMED = 5, ROUNDS = 3 };
+    static const char *const ids[SERVICES] = {"a", "b", "c", "d", "e", "f"};
+    const char *mutex = fresh_mutex();
+    simba_store *stores[2] = {open_store(), open_store()};
+    simba_service *services[SERVICES];
+    int owner = 0;
+
+    if (!can(stores[0], SIMBA_CAN_HAND_OVER)) {
+        simba_store_close(stores[0]);
+        simba_store_close(stores[1]);
+        skip();
+    }
+    for (int i = 0; i < SERVICES; i++) {
+        services[i] = start_service(stores[i > 0], mutex, ids[i]);
+        await(i > 0 || simba_service_is_owner(services[0]));
+    }
+    for (int i = 0; i < ROUNDS && owner != NAMED; i++) {
+        assert_int_equal(
+            simba_service_hand_over(services[owner], ids[NAMED], NULL),
+            SIMBA_OK);
+        owner = next_owner(services, SERVICES, owner);
+    }
+    assert_int_equal(owner, NAMED);
+    for (int i = 0; i < SERVICES; i++) {
+        simba_service_close(services[i]);
+    }
+    simba_store_close(stores[0]);
+    simba_store_close(stores[1]);
+}
+
+static uint64_t renewals_of(simba_store *store, const char *mutex)
+{
+    simba_metrics *metrics;
+    uint64_t renewals;
+
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    renewals = simba_metrics_of(metrics, mutex)->renewals;
+    simba_metrics_free(metrics);
+    return renewals;
+}
+
+/* Others of its handle come and go, which wakes all of it. */
+TEST(test_slots__owner_beside_a_bustle_renews_seldom)
+{
+    enum { BUSTLERS = 3 };
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_store *store = open_store();
+    simba_service *services[BUSTLERS];
+    simba_locker *owner;
+    int64_t start;
+
+    if (!can(store, SIMBA_CAN_SLOTS)) {
+        simba_store_close(store);
+        skip();
+    }
+    contender.mutex = fresh_mutex();
+    contender.slots = 2;
+    contender.times.max_hold_ms = 20; /* too short to be renewed */
+    owner = open_locker(store, contender.mutex, 2);
+    assert_int_equal(simba_locker_acquire(owner, 0, NULL, NULL), SIMBA_OK);
+    start = now_ms();
+    for (int i = 0; i < BUSTLERS; i++) {
+        services[i] = must_open_service(store, &contender);
+        assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
+    }
+    await(now_ms() - start > 3000);
+    /* After 50 ms, 100, 200, 400, and then each 800. */
+    assert_in_range(renewals_of(store, contender.mutex), 0,
+                    6 + (now_ms() - start) / 800);
+    assert_true(simba_locker_is_owner(owner));
+    for (int i = 0; i < BUSTLERS; i++) {
+        simba_service_close(services[i]);
+    }
+    simba_locker_close(owner);
+    simba_store_close(store);
+}

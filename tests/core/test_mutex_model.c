@@ -172,6 +172,10 @@ MODEL_TEST(only_a_live_owner_with_a_waiter_is_asked_to_hand_over)
     assert_false(simba__mutex_decide(&s, &request).is_asked);
     s.named = waiter(6, 0);
     assert_true(simba__mutex_decide(&s, &request).is_asked);
+    s.owners = crowd(1, 3); /* it would not fit in beside the others */
+    assert_false(simba__mutex_decide(&s, &request).is_asked);
+    s.named = waiter(6, 2);
+    assert_true(simba__mutex_decide(&s, &request).is_asked);
     s.mine.is_broken = true;
     assert_false(simba__mutex_decide(&s, &request).is_asked);
     s.mine.is_live = s.mine.is_broken = false;

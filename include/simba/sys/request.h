@@ -118,7 +118,9 @@ typedef struct simba_reply {
     uint32_t session_ms;
     char asked[SIMBA_ID_MAX + 1]; /**< renew: hand over to this id; "@": to
                                    * anybody */
-    char to[SIMBA_ID_MAX + 1];    /**< release, hand-over: to whom */
+    /** Release, hand-over: to whom. Acquire, refused: the named successor that
+     * it is offered to, if it stands behind who asks. */
+    char to[SIMBA_ID_MAX + 1];
 } simba_reply;
 
 /** The first version of a reply: all before what was reserved then. */

@@ -530,7 +530,8 @@ function do_verb.hand_over()
         return tell(0, mine or members[1])
     end
     if successor ~= '' then
-        successor = is_waiting(successor) and successor
+        successor = is_waiting(successor) and
+            has_room(slots_of(successor)) and successor
     else
         local live, _, jvm = find_live(now_ms, 1)
         successor = jvm or live[1]

@@ -486,7 +486,8 @@ struct simba__redis_script_reply {
     bool is_mine;
     bool has_tenure; /* the owner is one of ours */
     bool is_head;
-    bool has_missed; /* acquire: one that was offered it did not come */
+    bool has_missed;       /* acquire: one that was offered it did not come */
+    const char *passed_by; /* acquire: the named successor behind us, or "" */
     uint64_t position;
     int64_t wait_ms;
     int64_t now_us;

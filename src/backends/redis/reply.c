@@ -225,6 +225,7 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
     read->has_missed = reply->elements > REPLY_WORDS &&
                        reply->element[9]->type == REDIS_REPLY_INTEGER &&
                        reply->element[9]->integer != 0;
+    read->passed_by = reply->elements > REPLY_WORDS ? word(reply, 9) : "";
     if (read->wait_ms < 0) { /* no end in sight */
         read->wait_ms = INT32_MAX;
     }

@@ -558,7 +558,9 @@ static void fill_reply(struct simba__redis_request *r,
     if (request->kind == SIMBA_RENEW) {
         put_id(answer.asked, read->is_mine ? read->asked : "");
     }
-    put_id(answer.to, request->kind == SIMBA_HAND_OVER ? read->to : "");
+    put_id(answer.to, request->kind == SIMBA_HAND_OVER ? read->to
+                      : request->kind == SIMBA_ACQUIRE ? read->passed_by
+                                                       : "");
     simba_reply_copy(&request->reply, &answer);
 }
 

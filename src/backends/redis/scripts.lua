@@ -331,7 +331,8 @@ end
 -- greater than, or '', and "attempt token renewals" of a tenure to be ended: its owner
 -- did not renew it for a whole lease, by the clock of who asks.
 -- The reply's position is the one it would have got if it did not join; when
--- refused it ends with whether one that was offered the mutex did not come.
+-- refused it ends with 1 if one that was offered the mutex did not come, or with
+-- the named successor that it is offered to, if that stands behind who asks.
 local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
 local owner, tenure, offered = found[1], found[2], found[3]
@@ -365,15 +366,19 @@ local function join()
 end
 
 local function refuse(wait_ms)
-    local position_us, is_head
+    local position_us, is_head, successor
     if ARGV[6] ~= '0' then
         position_us, is_head = join()
+        if offered and offered ~= JVM and position_us < (tonumber(redis.call(
+            'HGET', ATTEMPTS, position_field(offered))) or 0) then
+            successor = offered
+        end
     else -- first come is who first asked, whenever it joins
         position_us, is_head = last_position_us(now_us), 0
     end
     return {0, now_us, owner or '', tenure or '', wait_ms,
         owner and redis.call('GET', TOKEN) or '', position_us, is_head, wait_ms,
-        has_missed and 1 or 0}
+        has_missed and 1 or successor or 0}
 end
 
 local function grant()
