@@ -1,8 +1,9 @@
 #!/bin/bash
-# The programs of the README: each is at most 15 lines, compiles as it stands
-# there, and runs.
+# The README: each of its programs is at most 15 lines, compiles as it stands there,
+# and runs; its transcript is what a terminal shows; the one in Chinese has the same
+# headings, code and links.
 #
-#   readme_test.sh SOURCE LIBRARY-DIRECTORY CC
+#   readme_test.sh SOURCE LIBRARY-DIRECTORY CC SIMBA
 #
 # Prints TAP.
 set -u
@@ -11,6 +12,7 @@ export LC_ALL=C
 source=$1
 library=$2
 cc=$3
+simba=$4
 dir=$(mktemp -d /tmp/simba-readme.XXXXXX)
 export SIMBA_STORE=sqlite:$dir/simba.db LD_LIBRARY_PATH=$library
 count=0
@@ -56,6 +58,64 @@ for program in "$dir"/*.c "$dir"/*.cpp; do
 done
 [ "$count" -ge 4 ]
 tell $? has_a_program_for_each_level
+
+# ── The transcript ───────────────────────────────────────────────────────────
+
+# The lines after "$ " are run one by one, in one shell; what differs from run to
+# run, numbers and the machine's name with the blanks beside them, is left out.
+general() {
+    sed -E 's/@[A-Za-z0-9._-]+/@host/g; s/[0-9]+(\.[0-9]+)?(ms|s)?/N/g; s/  +/ /g'
+}
+
+transcript_is_true() {
+    awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' \
+        "$source/README.md" >"$dir/transcript"
+    [ "$(grep -c '^\$ ' "$dir/transcript")" -ge 4 ] || return 1
+    {
+        echo "exec 2>&1; PATH=$(dirname "$simba"):\$PATH"
+        # What runs beside the next line owns the mutex before that is run.
+        sed -n 's/^\$ //p' "$dir/transcript" | while IFS= read -r line; do
+            printf "printf '%%s\\n' %q\n%s\n" "\$ $line" "$line"
+            case $line in
+            *'&') echo 'for i in {1..200}; do simba held nightly && break' \
+                '|| sleep 0.1; done' ;;
+            esac
+        done
+        echo 'kill $! && wait $! 2>/dev/null'
+    } >"$dir/commands"
+    SIMBA_STORE=sqlite:$dir/transcript.db timeout 60 bash "$dir/commands" \
+        2>&1 | general >"$dir/got"
+    general <"$dir/transcript" | diff - "$dir/got" | sed 's/^/# /'
+    [ "${PIPESTATUS[1]}" -eq 0 ]
+}
+
+transcript_is_true
+tell $? transcript_is_true
+
+# ── The other language ───────────────────────────────────────────────────────
+
+# Levels of headings, code without its comments, and targets of links but those
+# that lead from one language to the other, in order.
+skeleton() {
+    awk '
+    /^```/ { code = !code; print; next }
+    code { print; next }
+    /^    / { sub(/ +# .*/, ""); print; next }
+    /^#+ / { print $1 }
+    {
+        while (match($0, /\]\([^)]*\)/)) {
+            target = substr($0, RSTART, RLENGTH)
+            if (target !~ /README[a-zA-Z.-]*\.md\)$/ || target ~ /src/)
+                print target
+            $0 = substr($0, RSTART + RLENGTH)
+        }
+    }' "$1"
+}
+
+diff <(skeleton "$source/README.md") <(skeleton "$source/README.zh-CN.md") |
+    sed 's/^/# /'
+[ "${PIPESTATUS[0]}" -eq 0 ]
+tell $? other_language_is_in_step
 echo "1..$count"
 rm -rf "$dir"
 exit "$failed"
