@@ -51,6 +51,7 @@ void store_wake(struct world *w, int node)
                         .life = w->node[node].life,
                         .store_epoch = w->store_epoch};
 
+    w->wakes++;
     m.event.type = SIMBA__WAKE_UP;
     if (!world_chance(w, w->weather.wake_loss)) {
         world_post(w, &m, latency_us(w));
@@ -99,6 +100,8 @@ void store_send(struct world *w, int i, const simba_request *request)
                         .connection = w->node[i].connection,
                         .request = *request};
 
+    w->sent[request->kind]++;
+    w->backstops += request->is_backstop;
     m.request.id = w->node[i].id;
     if (request->to != NULL) {
         snprintf(m.to, sizeof m.to, "%s", request->to);

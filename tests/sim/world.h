@@ -12,7 +12,11 @@
 
 #include <stdio.h>
 
-enum { WORLD_NODES_MOST = 8, WORLD_UNDONE = 32 };
+#ifndef WORLD_NODES_MOST /* census.c has wider worlds */
+#define WORLD_NODES_MOST 8
+#endif
+
+enum { WORLD_UNDONE = 32, WORLD_REQUESTS = 16 };
 
 /* The rules the checkers speak for. */
 enum rule { S1, S4, S5, S6, S7, S8, S9, S10, S11, PROGRESS, HISTORY, RULES };
@@ -133,6 +137,10 @@ struct world {
     int heap_count, heap_room, spare_count;
     uint64_t posted;
     int64_t next_mischief_us;
+
+    uint64_t sent[WORLD_REQUESTS]; /* requests by their kind, */
+    uint64_t backstops;            /* those that nothing was the cause of */
+    uint64_t wakes;
 
     /* the checkers' own knowledge */
     uint64_t grants;
