@@ -75,6 +75,57 @@ void simba__admin_put_capabilities(struct simba__json *json,
     }
 }
 
+/* --- the book of breaks -------------------------------------------------- */
+
+simba_report *simba__admin_ask_breaks(simba_store *store, const char *mutex)
+{
+    simba_report *breaks = NULL;
+
+    return (simba_store_capabilities(store) & SIMBA_TELLS_BREAKS) != 0 &&
+                   simba_admin_breaks(store, mutex, &breaks, NULL) == SIMBA_OK
+               ? breaks
+               : NULL;
+}
+
+/* As simba__break_do() writes it: who, a colon, and why. */
+static void put_break(struct simba__json *json, const simba_broken *broken)
+{
+    const char *colon = strstr(broken->reason, ": ");
+    char by[sizeof broken->reason];
+
+    (void)snprintf(by, sizeof by, "%.*s",
+                   colon == NULL ? 0 : (int)(colon - broken->reason),
+                   broken->reason);
+    simba__json_text(json, "mutex", broken->mutex);
+    simba__json_token(json, "token", broken->token);
+    simba__json_text(json, "id", broken->id[0] == '\0' ? NULL : broken->id);
+    simba__put_ms(json, "unix_ms",
+                  broken->unix_ms == 0 ? SIMBA__UNKNOWN : broken->unix_ms);
+    simba__json_flag(json, "now", broken->now);
+    simba__json_text(json, "by", by[0] == '\0' ? NULL : by);
+    simba__json_text(json, "reason",
+                     colon == NULL ? broken->reason : colon + 2);
+}
+
+void simba__admin_put_breaks(struct simba__json *json,
+                             const simba_report *breaks)
+{
+    const simba_broken *broken;
+    struct simba__json item;
+
+    if (breaks == NULL) {
+        simba__json_text(json, "breaks", NULL);
+        return;
+    }
+    simba__json_list(json, "breaks");
+    for (size_t i = 0; (broken = simba_report_broken(breaks, i)) != NULL; i++) {
+        simba__json_item(&item, json);
+        put_break(&item, broken);
+        simba__json_end(&item);
+    }
+    simba__json_list_end(json);
+}
+
 /* --- breaking a tenure --------------------------------------------------- */
 
 const char *simba__break_problem(const char *reason)

@@ -13,6 +13,14 @@ int64_t simba__admin_waited_ms(const simba_report *report,
 void simba__admin_put_waiters(struct simba__json *json,
                               const simba_report *report);
 
+/** The breaks that a store has written down, of a mutex, NULL: of any; NULL
+ * where it cannot say. */
+simba_report *simba__admin_ask_breaks(simba_store *store, const char *mutex);
+
+/** Member: breaks, a list of what was found; NULL: null. */
+void simba__admin_put_breaks(struct simba__json *json,
+                             const simba_report *breaks);
+
 /** ok, note, weak, serious. */
 const char *simba__admin_gravity(enum simba_gravity gravity);
 

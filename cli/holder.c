@@ -131,6 +131,8 @@ static int open_locker(struct simba__holder *holder)
     options.times.max_hold_ms = job->max_hold_ms;
     options.times.min_hold_ms = job->min_hold_ms;
     options.slots = job->slots;
+    options.tell = job->tell;
+    options.command = job->command;
     if (job->kill_after_ms >= 0) {
         options.times.budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
     }

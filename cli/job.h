@@ -87,6 +87,8 @@ struct simba__job {
     int64_t kill_after_ms; /* negative: what fits the default budget */
     int conflict_code;
     const char *metrics_file; /* NULL: none */
+    uint32_t tell;            /* about the holder, of enum simba_tell */
+    char *command;            /* what is told of CMD; NULL: nothing */
     enum simba__restart restart;
     int64_t period_ms; /* every: from beat to beat, or from end to start */
     int64_t initial_delay_ms;

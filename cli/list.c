@@ -25,14 +25,15 @@ static const char help[] =
     "                       elsewhere there is a line for each mutex whose\n"
     "                       owner or queue has changed. Ctrl-C ends it\n"
     "      --interval DUR   how often --follow looks: 250ms, 5m; default: 1s\n"
-    "      --wide           with tokens; nothing is cut\n"
+    "      --wide           with tokens, and with what owners tell about\n"
+    "                       themselves (--tell); nothing is cut\n"
     "  -q, --quiet          names only, one a line\n"
     "      --store URL, --json, -v, --help\n"
     "                       see 'simba --help'\n"
     "\n"
     "With --json an object for each: mutex, id, token, age_ms, ttl_left_ms,\n"
-    "lease_left_ms, broken, owned, slots, owners, waiting; what is not known\n"
-    "is null.\n"
+    "lease_left_ms, broken, owned, slots, owners, waiting; with --wide host,\n"
+    "pid, user and command of who tells them; what is not known is null.\n"
     "\n"
     "exit codes: 0 listed, even if there are none; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
@@ -55,13 +56,19 @@ static int list_once(const struct simba__command *command,
 {
     simba_report *report = NULL;
     simba_error error = {0};
+    const bool *is_wide = command->user;
     struct simba__table table = {0};
     struct simba__views views;
+    simba_report *told = NULL;
 
     if (simba_admin_list(store, words->words[0], &report, &error) != SIMBA_OK) {
         return simba__command_fail(&words->cli, command->name, &error);
     }
     views = simba__view_listed(report);
+    if (*is_wide) {
+        told = simba__view_ask_told(store, NULL);
+        simba__view_tell(&views, told);
+    }
     for (size_t i = 0; i < views.count; i++) {
         if (words->cli.is_json) {
             print_object(&views.rows[i]);
@@ -75,7 +82,6 @@ static int list_once(const struct simba__command *command,
             simba__say("no mutex%s is owned or waited for",
                        words->count > 0 ? " of that name" : "");
         } else {
-            const bool *is_wide = command->user;
             size_t lines;
 
             simba__live_size(&lines, &table.room_most);
@@ -89,6 +95,7 @@ static int list_once(const struct simba__command *command,
         }
     }
     free(views.rows);
+    simba_report_close(told);
     simba_report_close(report);
     return simba__command_end();
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum view_column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, COLUMNS };
+enum view_column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, TOLD, COLUMNS };
 
 /* ZooKeeper writes down when a node was made, by the time of day, but does not
  * tell what time it is. */
@@ -100,6 +100,91 @@ struct simba__views simba__view_listed(const simba_report *report)
     return views;
 }
 
+/* --- what owners tell ----------------------------------------------------- */
+
+simba_report *simba__view_ask_told(simba_store *store, const char *mutex)
+{
+    simba_report *told = NULL;
+
+    return (simba_store_capabilities(store) & SIMBA_CAN_TELL) != 0 &&
+                   simba_admin_told(store, mutex, &told, NULL) == SIMBA_OK
+               ? told
+               : NULL;
+}
+
+/* They are in the order of mutexes and tokens. */
+const simba_told *simba__view_find_told(const simba_report *told,
+                                        const char *mutex,
+                                        uint64_t token)
+{
+    size_t from = 0, to = told == NULL ? 0 : simba_report_told_count(told);
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        const simba_told *one = simba_report_told(told, middle);
+        int order = strcmp(one->mutex, mutex);
+
+        if (order == 0 && one->token == token) {
+            return one;
+        }
+        if (order < 0 || (order == 0 && one->token < token)) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return NULL;
+}
+
+void simba__view_tell(struct simba__views *views, const simba_report *told)
+{
+    for (size_t i = 0; i < views->count; i++) {
+        views->rows[i].has_told = true;
+        views->rows[i].told = told;
+    }
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+void simba__put_told(struct simba__json *json, const simba_told *told)
+{
+    static const simba_told nothing;
+
+    told = told == NULL ? &nothing : told;
+    simba__json_text(json, "host", text_or_null(told->host));
+    simba__put_ms(json, "pid", told->pid == 0 ? SIMBA__UNKNOWN : told->pid);
+    simba__json_text(json, "user", text_or_null(told->user));
+    simba__json_text(json, "command", text_or_null(told->command));
+}
+
+/* For people: who, and what. */
+static void describe(const struct simba__view *view, char *text, size_t room)
+{
+    const simba_told *told =
+        simba__view_find_told(view->told, view->mutex, view->owner->token);
+    struct simba__text out = simba__text_fixed(text, room);
+
+    if (told == NULL) {
+        simba__text_put(&out, "-");
+        return;
+    }
+    simba__text_put(&out, told->user);
+    if (told->host[0] != '\0') {
+        simba__text_printf(&out, "%s%s", out.length > 0 ? "@" : "", told->host);
+    }
+    if (told->pid != 0) {
+        simba__text_printf(&out, "%spid %" PRId64, out.length > 0 ? " " : "",
+                           told->pid);
+    }
+    if (told->command[0] != '\0') {
+        simba__text_printf(&out, "%s%s", out.length > 0 ? ": " : "",
+                           told->command);
+    }
+}
+
 /* --- for programs -------------------------------------------------------- */
 
 static void put_tenure(struct simba__json *json, const struct simba__view *view)
@@ -112,6 +197,12 @@ static void put_tenure(struct simba__json *json, const struct simba__view *view)
     simba__put_ms(json, "ttl_left_ms", view->ttl_left_ms);
     simba__put_ms(json, "lease_left_ms", view->lease_left_ms);
     simba__json_flag(json, "broken", view->owner->is_broken);
+    if (view->has_told) {
+        simba__put_told(json,
+                        is_free ? NULL
+                                : simba__view_find_told(view->told, view->mutex,
+                                                        view->owner->token));
+    }
 }
 
 void simba__put_slot(struct simba__json *json, const simba_owner *owner)
@@ -156,6 +247,8 @@ void simba__view_members(struct simba__json *json,
         if (i > 0) {
             one = simba__view_of(view->mutex, owner, view->waiting,
                                  simba_report_store_ms(view->report));
+            one.has_told = view->has_told;
+            one.told = view->told;
         }
         put_owner(json, &one);
     }
@@ -183,7 +276,9 @@ static void add_row(struct simba__table *table,
     char token[24] = "-", waiting[16] = "?", who[SIMBA_ID_MAX + 48];
     char age[SIMBA__FORMAT_ROOM], left[SIMBA__FORMAT_ROOM];
     char lease[2 * SIMBA__FORMAT_ROOM], bar[SIMBA__FORMAT_ROOM];
-    const char *texts[COLUMNS] = {view->mutex, who, token, age, lease, waiting};
+    char told[SIMBA_TOLD_COMMAND_MAX + 3 * SIMBA_TOLD_WORD_MAX];
+    const char *texts[COLUMNS] = {view->mutex, who,     token, age,
+                                  lease,       waiting, told};
 
     int length = snprintf(who, sizeof who, "%s%s", is_free ? "-" : owner->id,
                           owner->is_broken ? " (broken)" : "");
@@ -192,6 +287,7 @@ static void add_row(struct simba__table *table,
         (void)snprintf(who + length, sizeof who - (size_t)length, " +%zu",
                        view->owned - 1);
     }
+    describe(view, told, sizeof told);
     if (owner->token != 0) {
         (void)snprintf(token, sizeof token, "%" PRIu64, owner->token);
     }
@@ -222,21 +318,25 @@ void simba__view_table(struct simba__table *table,
                        simba_store *store,
                        unsigned how)
 {
-    bool has_bar = (how & SIMBA__VIEW_BAR) != 0;
+    bool has_bar = (how & SIMBA__VIEW_BAR) != 0, has_told = false;
     const char *texts[COLUMNS] = {
-        "MUTEX",  "OWNER", "TOKEN", "AGE", has_bar ? "LEASE LEFT" : "LEASE",
-        "WAITING"};
+        "MUTEX",   "OWNER", "TOKEN", "AGE", has_bar ? "LEASE LEFT" : "LEASE",
+        "WAITING", "TOLD"};
     int64_t ttl_ms, full_ms;
 
     simba_store_lease(store, &ttl_ms, &full_ms);
     full_ms += ttl_ms;
     for (size_t i = 0; i < views->count; i++) {
+        const struct simba__view *view = &views->rows[i];
+
+        has_told = has_told || simba__view_find_told(view->told, view->mutex,
+                                                     view->owner->token);
         full_ms = views->rows[i].lease_left_ms > full_ms
                       ? views->rows[i].lease_left_ms
                       : full_ms;
     }
     table->has_colour = simba__has_colour(STDOUT_FILENO);
-    table->columns = COLUMNS;
+    table->columns = has_told ? COLUMNS : TOLD; /* it is the last */
     table->right = 1U << TOKEN | 1U << AGE | 1U << LEASE | 1U << WAITING;
     table->soft = 1U << MUTEX | 1U << OWNER;
     table->hosts = 1U << OWNER;

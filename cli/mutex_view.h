@@ -14,11 +14,13 @@ struct simba__view {
         *report;    /* has all of them; NULL: there is one at most */
     bool is_listed; /* the report is a list, and it is this one */
     size_t index;
-    size_t owned;          /* how many own it */
-    int waiting;           /* -1: unknown */
-    int64_t age_ms;        /* of the tenure */
-    int64_t ttl_left_ms;   /* until it should have been renewed */
-    int64_t lease_left_ms; /* until it is free */
+    bool has_told;            /* what owners tell is a part of it, */
+    const simba_report *told; /* and here; NULL: nobody knows */
+    size_t owned;             /* how many own it */
+    int waiting;              /* -1: unknown */
+    int64_t age_ms;           /* of the tenure */
+    int64_t ttl_left_ms;      /* until it should have been renewed */
+    int64_t lease_left_ms;    /* until it is free */
 };
 
 /** The time to compare the times of owners and waiters with: what the store has
@@ -41,8 +43,21 @@ struct simba__view simba__view_shown(const char *mutex,
 /** Put which slot it has; null: none, or the store does not number them. */
 void simba__put_slot(struct simba__json *json, const simba_owner *owner);
 
-/** Members: mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, broken,
- * owned, slots, owners, waiting. */
+/** What the owner with this token told about itself; NULL: nothing.
+ *  @param told  as simba_admin_told() found it; may be NULL */
+const simba_told *simba__view_find_told(const simba_report *told,
+                                        const char *mutex,
+                                        uint64_t token);
+
+/** What all owners of a mutex tell, NULL: of any; NULL where the store cannot
+ * say. */
+simba_report *simba__view_ask_told(simba_store *store, const char *mutex);
+
+/** Members: host, pid, user, command; null: it was not told. */
+void simba__put_told(struct simba__json *json, const simba_told *told);
+
+/** Members: mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, broken, what
+ * is told, owned, slots, owners, waiting. */
 void simba__view_members(struct simba__json *json,
                          const struct simba__view *view);
 
@@ -57,6 +72,10 @@ struct simba__view simba__view_row(const simba_report *report, size_t index);
 
 /** What simba_admin_list() found; none when there is no memory. */
 struct simba__views simba__view_listed(const simba_report *report);
+
+/** With what owners tell, as simba_admin_told() found it; NULL: nobody knows.
+ */
+void simba__view_tell(struct simba__views *views, const simba_report *told);
 
 enum {
     SIMBA__VIEW_BAR = 1, /* the lease is drawn, too */

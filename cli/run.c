@@ -3,9 +3,12 @@
 #include "cli/job.h"
 #include "cli/output.h"
 
+#include <simba/contender.h>
+
 #include <assert.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* clang-format off */
@@ -30,7 +33,9 @@
     "                      1.75s, less with a shorter lease. At once when\n" \
     "                      simba itself is killed\n" \
     "      --keep-secrets  leave SIMBA_*_PASSWORD in CMD's environment;\n" \
-    "                      PG*, MYSQL_PWD and SIMBA_STORE always stay\n"
+    "                      PG*, MYSQL_PWD and SIMBA_STORE always stay\n" \
+    "      --tell LIST     host,pid,user,command, or some of them: shown to\n" \
+    "                      who looks; with passwords, if CMD's line has any\n"
 /* Of lead and every again. */
 #define HELP_READY \
     "      --ready WHEN    when systemd is told that the service is ready:\n" \
@@ -205,6 +210,7 @@ struct reading {
     struct simba__words words;
     struct simba__job job;
     char *line;                    /* of -c; NULL: none */
+    const char *told;              /* of --tell; NULL: nothing */
     bool is_patient, is_impatient; /* -w, -n */
     bool is_slotted, is_shared, is_exclusive;
     uint64_t slots;
@@ -238,6 +244,7 @@ static void list_options(struct reading *r)
         {ALL, {"kill-after", 0, SIMBA__DURATION, .to = &job->kill_after_ms}},
         {ALL, {"keep-secrets", 0, SIMBA__FLAG, .to = &job->keeps_secrets}},
         {ALL, {"metrics-file", 0, SIMBA__TEXT, .to = &job->metrics_file}},
+        {ALL, {"tell", 0, SIMBA__TEXT, .to = &r->told}},
         {LOCK | LEAD,
          {"min-hold", 0, SIMBA__DURATION, .to = &job->min_hold_ms}},
         {LOCK | LEAD,
@@ -347,6 +354,43 @@ static bool is_consistent(const struct reading *r, bool has_words)
     return false;
 }
 
+/* False after telling which word is none. */
+static bool read_tell(const char *list, uint32_t *tell)
+{
+    static const char *const names[] = {"host", "pid", "user", "command"};
+    static const uint32_t bits[] = {SIMBA_TELL_HOST, SIMBA_TELL_PID,
+                                    SIMBA_TELL_USER, SIMBA_TELL_COMMAND};
+
+    for (; list != NULL; list = *list == ',' ? list + 1 : NULL) {
+        size_t length = strcspn(list, ","), i = 0;
+
+        while (i < 4 && (strlen(names[i]) != length ||
+                         strncmp(list, names[i], length) != 0)) {
+            i++;
+        }
+        if (i == 4) {
+            simba__say("--tell %.*s: write some of host,pid,user,command",
+                       (int)(length < 64 ? length : 64), list);
+            return false;
+        }
+        *tell |= bits[i];
+        list += length;
+    }
+    return true;
+}
+
+/* The words as one, for those who look; NULL: no memory. */
+static char *join(char **words)
+{
+    struct simba__text text = {0};
+
+    for (size_t i = 0; words[i] != NULL; i++) {
+        simba__text_put(&text, i == 0 ? "" : " ");
+        simba__text_put(&text, words[i]);
+    }
+    return simba__text_take(&text);
+}
+
 int simba__cmd_run(struct simba__words *words)
 {
     static const char *const helps[] = {lock_help, lead_help, every_help};
@@ -375,15 +419,21 @@ int simba__cmd_run(struct simba__words *words)
     if (code != SIMBA__GO_ON) {
         return code;
     }
-    if (!is_consistent(&r, optind < words->count)) {
+    if (!is_consistent(&r, optind < words->count) ||
+        !read_tell(r.told, &r.job.tell)) {
         return SIMBA__EXIT_USAGE;
     }
     line[2] = r.line;
     r.job.cli = r.words.cli;
     r.job.argv = r.line != NULL ? line : words->words + optind;
+    if ((r.job.tell & SIMBA_TELL_COMMAND) != 0) {
+        r.job.command = join(r.line != NULL ? line + 2 : r.job.argv);
+    }
     r.job.slots = r.is_shared ? UINT32_MAX : (uint32_t)r.slots;
     r.job.wait_ms = r.is_impatient ? 0 : r.job.wait_ms;
     r.job.restart = (enum simba__restart)r.restart;
     r.job.is_ready_early = r.ready == 1;
-    return simba__front_run(&r.job);
+    code = simba__front_run(&r.job);
+    free(r.job.command);
+    return code;
 }

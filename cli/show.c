@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+enum { BREAKS_SHOWN = 10 };
+
 static const char held_help[] =
     "usage: simba held [OPTION…] NAME\n"
     "\n"
@@ -25,30 +27,39 @@ static const char help[] =
     "usage: simba show [OPTION…] NAME\n"
     "\n"
     "Show who owns the mutex NAME, since when, how long the lease still runs\n"
-    "if it is not renewed, the fencing token, and who waits, first come\n"
-    "first. The token is what 'simba break' asks for.\n"
+    "if it is not renewed, the fencing token, what it tells about itself\n"
+    "(--tell), and who waits, first come first. The token is what 'simba\n"
+    "break' asks for.\n"
     "\n"
+    "      --breaks     and which tenures were ended by force, by whom and\n"
+    "                   why: the last ten, with --json all; not on ZooKeeper\n"
+    "                   and etcd\n"
     "      --store URL, --json, -v, -q, --help\n"
     "                   see 'simba --help'\n"
     "\n"
     "With --json one object: mutex, id, token, age_ms, ttl_left_ms,\n"
-    "lease_left_ms, broken, owned, slots, owners, waiting, and waiters, a "
-    "list\n"
-    "of objects with id, position, waited_ms and offered; what is not known,\n"
-    "or not there, is null.\n"
+    "lease_left_ms, broken, host, pid, user, command, owned, slots, owners,\n"
+    "waiting; waiters, a list of objects with id, position, waited_ms and\n"
+    "offered; with --breaks also breaks, a list of objects with token, id,\n"
+    "unix_ms, now, by and reason. What is not known, or not there, is null.\n"
     "\n"
     "exit codes: 0 shown, even if nobody owns it; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
     "configuration, URL or name\n";
 
 static void print_object(const simba_report *report,
-                         const struct simba__view *view)
+                         const struct simba__view *view,
+                         bool has_breaks,
+                         const simba_report *breaks)
 {
     struct simba__json json;
 
     simba__json_print(&json, stdout);
     simba__view_members(&json, view);
     simba__admin_put_waiters(&json, report);
+    if (has_breaks) {
+        simba__admin_put_breaks(&json, breaks);
+    }
     simba__json_line(&json);
 }
 
@@ -64,6 +75,27 @@ static void print_slot(const simba_owner *owner)
     } else if (owner->slots > 1) {
         printf("slot     %" PRIu32 " of %" PRIu32 "\n", owner->slot,
                owner->slots);
+    }
+}
+
+static void print_word(const char *what, const char *text)
+{
+    if (text[0] != '\0') {
+        printf("%-8s ", what);
+        simba__print_calm(stdout, text);
+        (void)fputc('\n', stdout);
+    }
+}
+
+static void print_told(const simba_told *told)
+{
+    if (told != NULL) {
+        print_word("host", told->host);
+        if (told->pid != 0) {
+            printf("pid      %" PRId64 "\n", told->pid);
+        }
+        print_word("user", told->user);
+        print_word("command", told->command);
     }
 }
 
@@ -86,6 +118,7 @@ static void print_owner(const struct simba__view *view, int64_t full_ms)
         printf("\ntoken    %" PRIu64 "\n", owner->token);
     }
     print_slot(owner);
+    print_told(simba__view_find_told(view->told, view->mutex, owner->token));
     if (view->age_ms == SIMBA__UNKNOWN) {
         printf("since    unknown\n");
     } else {
@@ -133,12 +166,33 @@ static void print_queue(const simba_report *report)
     simba__table_fini(&table);
 }
 
+/* The last of them; --json has all. */
+static void print_breaks(const simba_report *breaks)
+{
+    size_t count = breaks == NULL ? 0 : simba_report_broken_count(breaks);
+    size_t first = count > BREAKS_SHOWN ? count - BREAKS_SHOWN : 0;
+
+    for (size_t i = first; i < count; i++) {
+        const simba_broken *broken = simba_report_broken(breaks, i);
+        char when[SIMBA__FORMAT_ROOM];
+
+        simba__format_time(broken->unix_ms, false, when);
+        printf("%-8s %s  token %" PRIu64 " of ", i == first ? "breaks" : "",
+               when, broken->token);
+        simba__print_calm(stdout, broken->id);
+        printf("%s, by ", broken->now ? ", at once" : "");
+        simba__print_calm(stdout, broken->reason);
+        (void)fputc('\n', stdout);
+    }
+}
+
 static int show(const struct simba__command *command,
                 const struct simba__words *words,
                 simba_store *store)
 {
     const char *mutex = words->words[0];
-    simba_report *report = NULL;
+    const bool *has_breaks = command->user;
+    simba_report *report = NULL, *told, *breaks;
     simba_error error = {0};
     struct simba__view view;
     int64_t ttl_ms, transition_ms;
@@ -146,9 +200,13 @@ static int show(const struct simba__command *command,
     if (simba_admin_show(store, mutex, &report, &error) != SIMBA_OK) {
         return simba__command_fail(&words->cli, command->name, &error);
     }
+    told = simba__view_ask_told(store, mutex);
+    breaks = *has_breaks ? simba__admin_ask_breaks(store, mutex) : NULL;
     view = simba__view_shown(mutex, report);
+    view.has_told = true;
+    view.told = told;
     if (words->cli.is_json) {
-        print_object(report, &view);
+        print_object(report, &view, *has_breaks, breaks);
     } else {
         simba_store_lease(store, &ttl_ms, &transition_ms);
         printf("mutex    ");
@@ -160,20 +218,30 @@ static int show(const struct simba__command *command,
                 simba__view_of(mutex, simba_report_owner_at(report, i), 0,
                                simba_report_store_ms(report));
 
+            other.told = told;
             print_owner(&other, ttl_ms + transition_ms);
         }
         printf("waiting  %d\n", view.waiting);
         print_queue(report);
+        print_breaks(breaks);
     }
+    simba_report_close(breaks);
+    simba_report_close(told);
     simba_report_close(report);
     return simba__command_end();
 }
 
 int simba__cmd_show(struct simba__words *words)
 {
-    static const struct simba__command command = {
+    bool has_breaks = false;
+    const struct simba__option options[] = {
+        {.name = "breaks", .kind = SIMBA__FLAG, .to = &has_breaks},
+        {.name = NULL}};
+    const struct simba__command command = {
         .name = "show",
         .help = help,
+        .options = options,
+        .user = &has_breaks,
         .reach = SIMBA__REACH_LOOK,
         .least = 1,
         .most = 1,

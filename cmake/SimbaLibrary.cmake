@@ -72,6 +72,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/schedule.c
   ${simba_src}/core/spin.c
   ${simba_src}/core/state.c
+  ${simba_src}/core/told.c
   ${simba_src}/core/window.c
 )
 
@@ -128,6 +129,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/retrieval.c
   ${simba_src}/api/scheduler.c
   ${simba_src}/api/service.c
+  ${simba_src}/api/tell.c
   ${simba_src}/api/settings.c
   ${simba_src}/api/store.c
 )

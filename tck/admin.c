@@ -309,6 +309,32 @@ static void broken_service_hears_of_it(struct tck *t)
     EXPECT_ORDERLY(w);
 }
 
+static void breaks_are_written_down(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    simba_report *report;
+    const simba_broken *broken;
+
+    EXPECT_GRANTED(a);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token + 1, true), SIMBA_ELOST);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
+    EXPECT_GRANTED(b);
+    EXPECT_STATUS(t, simba_admin_breaks(a->store, t->mutex, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_broken_count(report), 1);
+    broken = simba_report_broken(report, 0);
+    EXPECT_TEXT(t, broken->mutex, t->mutex);
+    EXPECT_TEXT(t, broken->id, a->id);
+    EXPECT_NUMBER(t, broken->token, a->token);
+    EXPECT_TEXT(t, broken->reason, "the contract's test");
+    EXPECT(t, broken->now);
+    EXPECT_STATUS(t, simba_admin_breaks(a->store, NULL, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT(t, simba_report_broken_count(report) >= 1);
+}
+
 static const struct tck_case cases[] = {
     {"admin.list_shows_who_owns",
      "A list names a mutex with its owner and token, and that somebody waits.",
@@ -346,6 +372,10 @@ static const struct tck_case cases[] = {
     {"admin.broken_service_hears_of_it",
      "The contender whose tenure was broken is told, and contends anew.",
      broken_service_hears_of_it, TCK_BREAK},
+    {"admin.breaks_are_written_down",
+     "Who asks later is told which tenure was broken, whose it was and why, "
+     "and of none that was not.",
+     breaks_are_written_down, TCK_BREAK | TCK_BOOK},
 };
 
 const struct tck_topic tck_topic_admin = TCK_TOPIC(cases);

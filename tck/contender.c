@@ -219,6 +219,11 @@ const simba_reply *tck_hand_over(struct tck_contender *p, const char *id)
     return run(p, (simba_request){.kind = SIMBA_HAND_OVER, .to = id});
 }
 
+const simba_reply *tck_tell(struct tck_contender *p, const char *text)
+{
+    return run(p, (simba_request){.kind = SIMBA_TELL, .reason = text});
+}
+
 const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms)
 {
     assert(tombstone_ms >= 0);

@@ -57,6 +57,8 @@ const simba_reply *tck_release(struct tck_contender *p);
 const simba_reply *tck_release_to(struct tck_contender *p, const char *id);
 /** Ask the oldest owner to hand over to this one; NULL: to the first. */
 const simba_reply *tck_hand_over(struct tck_contender *p, const char *id);
+/** Tell this about itself; NULL: nothing any more. */
+const simba_reply *tck_tell(struct tck_contender *p, const char *text);
 /** Release, and refuse the attempt for so long. */
 const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms);
 const simba_reply *tck_leave(struct tck_contender *p);

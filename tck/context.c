@@ -163,9 +163,19 @@ enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
 
 const char *tck_request_name(enum simba_request_kind kind)
 {
-    static const char *const names[] = {
-        "",     "acquire", "renew", "release", "leave",
-        "read", "list",    "break", "doctor",  [SIMBA_HAND_OVER] = "hand-over"};
+    static const char *const names[] = {"",
+                                        "acquire",
+                                        "renew",
+                                        "release",
+                                        "leave",
+                                        "read",
+                                        "list",
+                                        "break",
+                                        "doctor",
+                                        [SIMBA_HAND_OVER] = "hand-over",
+                                        [SIMBA_TELL] = "tell",
+                                        [SIMBA_TOLD] = "told",
+                                        [SIMBA_BREAKS] = "breaks"};
 
     return (size_t)kind < sizeof names / sizeof names[0] && names[kind] != NULL
                ? names[kind]

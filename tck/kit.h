@@ -33,7 +33,9 @@ enum tck_mark {
     TCK_NETWORK = 1024,    /* only where a proxy can stand before the servers */
     TCK_SLOTS = 2048,      /* only where several may own a mutex */
     TCK_NUMBERS_SLOTS = 4096, /* only where each is told its slot */
-    TCK_HAND_OVER = 8192      /* only where a release may name a successor */
+    TCK_HAND_OVER = 8192,     /* only where a release may name a successor */
+    TCK_TELL = 16384,         /* only where owners tell about themselves */
+    TCK_BOOK = 32768          /* only where breaks can be read back */
 };
 
 struct tck_case {

@@ -53,6 +53,8 @@ static const struct need needs[] = {
     {TCK_SLOTS, "where several may own a mutex"},
     {TCK_NUMBERS_SLOTS, "where each of several owners is told its slot"},
     {TCK_HAND_OVER, "where an owner may name its successor"},
+    {TCK_TELL, "where owners tell about themselves"},
+    {TCK_BOOK, "where breaks can be read back"},
     {0, ""},
 };
 
@@ -128,7 +130,9 @@ static const char *lacking(struct tck *t, unsigned marks)
                   (marks & TCK_NETWORK) == 0 || tck_can_proxy(t),
                   (can & SIMBA_CAN_SLOTS) != 0,
                   (can & SIMBA_NUMBERS_SLOTS) != 0,
-                  (can & SIMBA_CAN_HAND_OVER) != 0};
+                  (can & SIMBA_CAN_HAND_OVER) != 0,
+                  (can & SIMBA_CAN_TELL) != 0,
+                  (can & SIMBA_TELLS_BREAKS) != 0};
 
     for (size_t i = 0; needs[i].mark != 0; i++) {
         if ((marks & needs[i].mark) != 0 && !has[i]) {

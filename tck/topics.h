@@ -27,5 +27,6 @@ extern const struct tck_topic tck_topic_transition;
 extern const struct tck_topic tck_topic_offer;
 extern const struct tck_topic tck_topic_slots;
 extern const struct tck_topic tck_topic_hand_over;
+extern const struct tck_topic tck_topic_tell;
 
 #endif

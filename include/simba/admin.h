@@ -57,6 +57,44 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_show(simba_store *store,
                                               simba_report **report,
                                               simba_error *error);
 
+/**
+ * What owners told about themselves, if they were asked to (enum simba_tell),
+ * each by the token of its tenure; in the order of mutexes and tokens.
+ *
+ * @param store        not NULL
+ * @param mutex        whose owners; NULL: those of all mutexes
+ * @param[out] report  with simba_report_told(), or NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK, also where nobody told anything; SIMBA_EINVAL for a name
+ *         that cannot be, or when this store has no place for it; else as
+ *         simba_admin_list()
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_told(simba_store *store,
+                                              const char *mutex,
+                                              simba_report **report,
+                                              simba_error *error);
+
+/**
+ * Which tenures were ended by force, the oldest first, as the store has written
+ * it down; who keeps the store may have removed some.
+ *
+ * @param store        not NULL
+ * @param mutex        whose tenures; NULL: those of all mutexes
+ * @param[out] report  with simba_report_broken(), or NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK, also where there were none; SIMBA_EINVAL for a name that
+ *         cannot be, or when this store has no book of them; else as
+ *         simba_admin_list()
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_breaks(simba_store *store,
+                                                const char *mutex,
+                                                simba_report **report,
+                                                simba_error *error);
+
 /** Which tenure is to be ended, and how. */
 typedef struct simba_break {
     uint32_t size;      /**< set by SIMBA_BREAK_INIT */

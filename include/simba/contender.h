@@ -43,7 +43,24 @@ typedef struct simba_contender {
      * it. Above 1 only with SIMBA_CAN_SLOTS. Which slot a tenure has is told in
      * its owner: below n, and no other owner's. */
     uint32_t slots;
+    /** With SIMBA_TELL_COMMAND: what is told as our command; NULL: the command
+     * line of this process. Copied */
+    const char *command;
+    /** What those who look at the mutex are told about us while we own it, of
+     * enum simba_tell; 0: nothing but the id. Only with SIMBA_CAN_TELL. */
+    uint32_t tell;
 } simba_contender;
+
+/** What an owner tells about itself (simba_admin_told()): for people, so that
+ * they know whom to ask. Nothing is decided by it, it may come a moment after
+ * the mutex was acquired, and it is gone with the tenure, or when its lease is
+ * over. A password on a command line is told with it, but for those in URLs. */
+enum simba_tell {
+    SIMBA_TELL_HOST = 1 << 0,   /**< the name of this machine */
+    SIMBA_TELL_PID = 1 << 1,    /**< the number of this process */
+    SIMBA_TELL_USER = 1 << 2,   /**< whose it is, by name */
+    SIMBA_TELL_COMMAND = 1 << 3 /**< what it runs */
+};
 
 /** As `slots`: shared with any number of others who share. */
 #define SIMBA_SHARED UINT32_MAX
@@ -51,7 +68,7 @@ typedef struct simba_contender {
 /* clang-format off */
 #define SIMBA_CONTENDER_INIT \
     {(uint32_t)sizeof(simba_contender), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, 0, 0, \
-     0}
+     0, 0, 0}
 /* clang-format on */
 
 /**

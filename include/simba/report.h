@@ -51,14 +51,41 @@ typedef struct simba_finding {
     char text[256]; /**< for people, one line, never with a password */
 } simba_finding;
 
+/** What is kept of a text that an owner tells; longer ones are cut. */
+#define SIMBA_TOLD_WORD_MAX    64
+#define SIMBA_TOLD_COMMAND_MAX 512
+
+/** What an owner told about itself: valid UTF-8, but else anything at all may
+ * stand in it. Grows at the end. */
+typedef struct simba_told {
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    uint64_t token;                     /**< of its tenure */
+    int64_t pid;                        /**< 0: not told */
+    char host[SIMBA_TOLD_WORD_MAX + 1]; /**< "": not told, as below */
+    char user[SIMBA_TOLD_WORD_MAX + 1];
+    char command[SIMBA_TOLD_COMMAND_MAX + 1];
+} simba_told;
+
+/** One tenure that was ended by force. Grows at the end. */
+typedef struct simba_broken {
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    char id[SIMBA_ID_MAX + 1]; /**< whose tenure it was; "": not known */
+    uint64_t token;
+    int64_t unix_ms;   /**< when, by the time of day; 0: not known */
+    bool now;          /**< it was free at once */
+    char reason[1024]; /**< as it was given; longer ones are cut */
+} simba_broken;
+
 /** What one call of simba/admin.h answered; opaque, see there. */
 typedef struct simba_report simba_report;
 
-/** How many mutexes, waiters or findings there are in it. 0 where the call
- * asked for something else. Threads: any thread. */
+/** How many mutexes, waiters, findings and so on there are in it. 0 where the
+ * call asked for something else. Threads: any thread. */
 SIMBA_API size_t simba_report_mutex_count(const simba_report *report);
 SIMBA_API size_t simba_report_waiter_count(const simba_report *report);
 SIMBA_API size_t simba_report_finding_count(const simba_report *report);
+SIMBA_API size_t simba_report_told_count(const simba_report *report);
+SIMBA_API size_t simba_report_broken_count(const simba_report *report);
 
 /**
  * One of them.
@@ -74,6 +101,10 @@ SIMBA_API const simba_waiter *simba_report_waiter(const simba_report *report,
                                                   size_t index);
 SIMBA_API const simba_finding *simba_report_finding(const simba_report *report,
                                                     size_t index);
+SIMBA_API const simba_told *simba_report_told(const simba_report *report,
+                                              size_t index);
+SIMBA_API const simba_broken *simba_report_broken(const simba_report *report,
+                                                  size_t index);
 
 /**
  * One of the owners of a mutex of a list, the oldest first.

@@ -153,7 +153,9 @@ enum simba_capability {
     SIMBA_NUMBERS_SLOTS = 1 << 12, /**< and each is told which slot it has */
     SIMBA_CAN_HAND_OVER = 1 << 13, /**< simba_admin_hand_over(), and a release
                                       may name a successor */
-    SIMBA_CAN_PRIORITY = 1 << 14   /**< reserved */
+    SIMBA_CAN_PRIORITY = 1 << 14,  /**< reserved */
+    SIMBA_CAN_TELL = 1 << 16,      /**< owners tell about themselves */
+    SIMBA_TELLS_BREAKS = 1 << 17   /**< simba_admin_breaks() */
 };
 
 /** What this store can do: a set of enum simba_capability. Threads: any

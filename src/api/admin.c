@@ -63,7 +63,9 @@ static int check_offered(const simba_store *store,
                  [SIMBA_BREAK] = {"break", SIMBA_CAN_BREAK},
                  [SIMBA_DOCTOR] = {"doctor", SIMBA_CAN_DOCTOR},
                  [SIMBA_INIT] = {"init", 0},
-                 [SIMBA_HAND_OVER] = {"hand-over", SIMBA_CAN_HAND_OVER}};
+                 [SIMBA_HAND_OVER] = {"hand-over", SIMBA_CAN_HAND_OVER},
+                 [SIMBA_TOLD] = {"what owners tell", SIMBA_CAN_TELL},
+                 [SIMBA_BREAKS] = {"a book of breaks", SIMBA_TELLS_BREAKS}};
     uint32_t lacking =
         kinds[kind].capability & ~store->backend->ops->capabilities;
 
@@ -85,7 +87,8 @@ static int ask_for_report(simba_store *store,
     if (rc == SIMBA_OK) {
         rc = check_offered(store, request->kind, error);
     }
-    if (rc == SIMBA_OK && request->kind == SIMBA_READ) {
+    if (rc == SIMBA_OK &&
+        (request->kind == SIMBA_READ || request->mutex[0] != '\0')) {
         rc = simba__config_mutex(request->mutex, error);
     }
     if (rc == SIMBA_OK) {
@@ -120,6 +123,40 @@ int simba_admin_show(simba_store *store,
                                            .mutex = mutex,
                                            .want_queue = true},
                           report, error);
+}
+
+int simba_admin_told(simba_store *store,
+                     const char *mutex,
+                     simba_report **report,
+                     simba_error *error)
+{
+    int rc =
+        ask_for_report(store,
+                       &(simba_request){.kind = SIMBA_TOLD,
+                                        .mutex = mutex == NULL ? "" : mutex},
+                       report, error);
+
+    if (rc == SIMBA_OK) {
+        simba__report_sort_told(*report);
+    }
+    return rc;
+}
+
+int simba_admin_breaks(simba_store *store,
+                       const char *mutex,
+                       simba_report **report,
+                       simba_error *error)
+{
+    int rc =
+        ask_for_report(store,
+                       &(simba_request){.kind = SIMBA_BREAKS,
+                                        .mutex = mutex == NULL ? "" : mutex},
+                       report, error);
+
+    if (rc == SIMBA_OK) {
+        simba__report_sort_breaks(*report);
+    }
+    return rc;
 }
 
 int simba_admin_doctor(simba_store *store,

@@ -268,6 +268,20 @@ void *simba__contender_make(const struct simba__contender_kind *kind,
     return c;
 }
 
+/* That people cannot be told who we are must not go unseen either. */
+static void untold(struct simba__contention *contention,
+                   int status,
+                   const simba_error *error)
+{
+    simba__contender_log((struct simba__contender *)contention,
+                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+                         "the store does not keep what we tell about "
+                         "ourselves: %s",
+                         error != NULL && error->message[0] != '\0'
+                             ? error->message
+                             : simba_strerror(status));
+}
+
 int simba__contender_open(struct simba__contender *c,
                           simba_store *store,
                           const simba_contender *given,
@@ -286,12 +300,18 @@ int simba__contender_open(struct simba__contender *c,
         rc = simba__config_id(given->id, contention->id, error);
     }
     if (rc == SIMBA_OK) {
+        rc = simba__config_tell(store, given, &contention->teller, error);
+    }
+    if (rc == SIMBA_OK) {
+        contention->untold = untold;
         simba_loop_enter(store->loop);
         rc = simba__contention_open(contention, &config, given->mutex, error);
         simba_loop_leave(store->loop);
     }
     if (rc == SIMBA_OK) {
         atomic_fetch_add(&store->handles, 1);
+    } else {
+        free(contention->teller);
     }
     return rc;
 }
@@ -311,6 +331,7 @@ void simba__contender_close(struct simba__contender *c, int stopped)
 bool simba__contender_may_close(struct simba__contender *c, bool is_own)
 {
     if (simba__is_forked(c->store->mark)) {
+        free(c->contention.teller);
         return false;
     }
     if (is_own) {

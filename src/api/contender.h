@@ -40,6 +40,13 @@ int simba__config_slots(const simba_store *store,
                         uint32_t slots,
                         simba_error *error);
 
+/** Find out what is to be told, if anything, and make who tells it, for
+ * free(). */
+int simba__config_tell(const simba_store *store,
+                       const simba_contender *given,
+                       struct simba__teller **teller,
+                       simba_error *error);
+
 /** Copy the id given, or make one. */
 int simba__config_id(const char *given, char *id, simba_error *error);
 

@@ -472,6 +472,8 @@ int simba_locker_open(simba_store *store,
     contender.id = options.id;
     contender.times = options.times;
     contender.slots = options.slots;
+    contender.command = options.command;
+    contender.tell = options.tell;
     rc = simba__contender_open(&l->base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_locker(l);

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* How long a store may take to keep what is told. */
+enum { TELL_MS = 5000 };
+
 /* --- the machine --------------------------------------------------------- */
 
 static void publish(struct simba__contention *c)
@@ -30,6 +33,45 @@ static void publish(struct simba__contention *c)
     atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
                                        core->inflight == SIMBA_NO_REQUEST &&
                                        core->next_ms == SIMBA__NEVER);
+}
+
+/* A slow store must not get more and more to do; what is told is told again
+ * with the next renewal. */
+static void tell(struct simba__contention *c, uint64_t token, const char *text)
+{
+    const struct simba__lease *lease = &c->core.config.lease;
+    const simba_request request = {.kind = SIMBA_TELL,
+                                   .mutex = c->mutex,
+                                   .id = c->id,
+                                   .token = token,
+                                   .ttl_ms = lease->ttl_ms,
+                                   .transition_ms = lease->transition_ms,
+                                   .deadline_ms = simba_loop_now_ms() + TELL_MS,
+                                   .reason = text};
+    struct simba__pending *pending =
+        text != NULL && c->teller->caller.pending != NULL
+            ? NULL
+            : simba__request_make(&request);
+
+    if (pending != NULL) {
+        c->teller->token = text == NULL ? 0 : token;
+        simba__request_send(pending, &c->teller->caller, c->backend);
+    }
+}
+
+static void told(struct simba__caller *caller,
+                 const struct simba__pending *pending,
+                 int status,
+                 const simba_error *error)
+{
+    struct simba__contention *c =
+        container_of(caller, struct simba__teller, caller)->contention;
+
+    (void)pending;
+    if (status != SIMBA_OK && !c->teller->is_failing) {
+        c->untold(c, status, error);
+    }
+    c->teller->is_failing = status != SIMBA_OK;
 }
 
 /* What comes last may feed the machine again: a backend that answers at once
@@ -74,6 +116,10 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     request->mutex = c->mutex;
     request->id = c->id;
     request->is_driven = simba__loop_is_driver(c->loop);
+    if (request->kind == SIMBA_RELEASE && c->teller != NULL &&
+        c->teller->token != 0) {
+        tell(c, c->teller->token, NULL);
+    }
     pending = request->kind != SIMBA_ACQUIRE || c->hooks->prepare == NULL ||
                       c->hooks->prepare(c)
                   ? simba__request_make(request)
@@ -161,6 +207,10 @@ static void done(struct simba__caller *caller,
     if (is_heard && c->hooks->answered != NULL) {
         c->hooks->answered(c, request, status, error);
     }
+    if (c->teller != NULL && is_awaited && is_mine &&
+        c->core.owner_until_ms != 0) {
+        tell(c, c->core.token, c->teller->text);
+    }
 }
 
 static void hear_progress(struct simba__contention *c)
@@ -232,6 +282,10 @@ int simba__contention_open(struct simba__contention *c,
     c->subscriber.wake = on_wake;
     c->timer.fire = on_timer;
     c->held.let = on_room;
+    if (c->teller != NULL) {
+        c->teller->contention = c;
+        c->teller->caller.done = told;
+    }
     c->returned_message.run = on_returned;
     c->progress_message.run = on_progress;
     if (!simba__subscriber_add(c->loop, &c->subscriber, mutex)) {
@@ -249,6 +303,11 @@ void simba__contention_close(struct simba__contention *c)
     assert(c->core.phase == SIMBA__IDLE);
     simba_timer_clear(c->loop, &c->timer);
     simba__caller_leave(&c->caller);
+    if (c->teller != NULL) {
+        simba__caller_leave(&c->teller->caller);
+        free(c->teller);
+        c->teller = NULL;
+    }
     simba__metrics_close(&c->metrics);
     simba__subscriber_remove(c->loop, &c->subscriber); /* with the name */
 }

@@ -28,6 +28,15 @@ struct simba__contention_hooks {
     bool (*prepare)(struct simba__contention *self);
 };
 
+/* Who tells about the owner, to those who look; nothing hangs on it. */
+struct simba__teller {
+    struct simba__caller caller;
+    struct simba__contention *contention;
+    uint64_t token;  /* of the tenure that was told of last; 0: forgotten */
+    bool is_failing; /* and that was said */
+    char text[];
+};
+
 struct simba__contention {
     simba_loop *loop;
     simba_backend *backend;
@@ -36,8 +45,13 @@ struct simba__contention {
     struct simba__contend core;
     simba_timer timer;
     struct simba__subscriber subscriber;
-    struct simba__caller caller; /* of requests */
-    struct simba__held held;     /* while an acquire waits for room */
+    struct simba__caller caller;  /* of requests */
+    struct simba__held held;      /* while an acquire waits for room */
+    struct simba__teller *teller; /* NULL: nothing is told */
+    /* What is told was not kept; called for the first failure of several. */
+    void (*untold)(struct simba__contention *self,
+                   int status,
+                   const simba_error *error);
     struct simba__contender_metrics metrics;
     simba_owner owner; /* as last seen */
     const char *mutex; /* the subscribers' own copy */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "runtime/request.h"
 
+#include "core/told.h"
 #include "runtime/loop.h"
 #include "util/array.h"
 
@@ -215,6 +216,8 @@ simba_report *simba__report_make(void)
         report->owners.size = sizeof(simba_owner);
         report->waiters.size = sizeof(simba_waiter);
         report->findings.size = sizeof(simba_finding);
+        report->told.size = sizeof(simba_told);
+        report->broken.size = sizeof(simba_broken);
     }
     return report;
 }
@@ -226,6 +229,8 @@ void simba_report_close(simba_report *report)
         free(report->owners.first);
         free(report->waiters.first);
         free(report->findings.first);
+        free(report->told.first);
+        free(report->broken.first);
         free(report);
     }
 }
@@ -255,9 +260,10 @@ static void append(simba_report *report,
 void simba__report_add(simba_report *to, const simba_report *from)
 {
     const struct simba__items *parts[] = {&from->mutexes, &from->owners,
-                                          &from->waiters, &from->findings};
-    struct simba__items *into[] = {&to->mutexes, &to->owners, &to->waiters,
-                                   &to->findings};
+                                          &from->waiters, &from->findings,
+                                          &from->told,    &from->broken};
+    struct simba__items *into[] = {&to->mutexes,  &to->owners, &to->waiters,
+                                   &to->findings, &to->told,   &to->broken};
 
     size_t mutexes = to->mutexes.count, owners = to->owners.count;
     simba_listed *listed;
@@ -315,6 +321,31 @@ void simba_request_add_waiter(simba_request *request,
     }
 }
 
+void simba_request_add_told(simba_request *request,
+                            const char *mutex,
+                            uint64_t token,
+                            const char *text)
+{
+    simba_report *report = simba__request_report(request);
+    simba_told told = {.token = token};
+
+    if (report != NULL) {
+        snprintf(told.mutex, sizeof told.mutex, "%s", mutex);
+        simba__told_read(&told, text);
+        append(report, &report->told, &told);
+    }
+}
+
+void simba_request_add_broken(simba_request *request,
+                              const simba_broken *broken)
+{
+    simba_report *report = simba__request_report(request);
+
+    if (report != NULL) {
+        append(report, &report->broken, broken);
+    }
+}
+
 void simba_request_add_finding(simba_request *request,
                                enum simba_gravity gravity,
                                const char *name,
@@ -360,6 +391,41 @@ void simba__report_sort(simba_report *report, const char *glob)
     }
 }
 
+static int compare_breaks(const void *a, const void *b)
+{
+    const simba_broken *one = a, *other = b;
+
+    return one->unix_ms != other->unix_ms
+               ? (one->unix_ms > other->unix_ms) * 2 - 1
+               : (one->token > other->token) - (one->token < other->token);
+}
+
+static int compare_told(const void *a, const void *b)
+{
+    const simba_told *one = a, *other = b;
+    int order = strcmp(one->mutex, other->mutex);
+
+    return order != 0
+               ? order
+               : (one->token > other->token) - (one->token < other->token);
+}
+
+void simba__report_sort_told(simba_report *report)
+{
+    if (report->told.count > 0) {
+        qsort(report->told.first, report->told.count, report->told.size,
+              compare_told);
+    }
+}
+
+void simba__report_sort_breaks(simba_report *report)
+{
+    if (report->broken.count > 0) {
+        qsort(report->broken.first, report->broken.count, report->broken.size,
+              compare_breaks);
+    }
+}
+
 /* --- reading ------------------------------------------------------------- */
 
 size_t simba_report_mutex_count(const simba_report *report)
@@ -375,6 +441,16 @@ size_t simba_report_waiter_count(const simba_report *report)
 size_t simba_report_finding_count(const simba_report *report)
 {
     return report->findings.count;
+}
+
+size_t simba_report_told_count(const simba_report *report)
+{
+    return report->told.count;
+}
+
+size_t simba_report_broken_count(const simba_report *report)
+{
+    return report->broken.count;
 }
 
 const simba_listed *simba_report_mutex(const simba_report *report, size_t index)
@@ -405,6 +481,17 @@ const simba_finding *simba_report_finding(const simba_report *report,
                                           size_t index)
 {
     return item_at(&report->findings, index);
+}
+
+const simba_told *simba_report_told(const simba_report *report, size_t index)
+{
+    return item_at(&report->told, index);
+}
+
+const simba_broken *simba_report_broken(const simba_report *report,
+                                        size_t index)
+{
+    return item_at(&report->broken, index);
 }
 
 const simba_owner *simba_report_owner(const simba_report *report)

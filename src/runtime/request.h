@@ -12,7 +12,7 @@ struct simba__items {
 };
 
 struct simba_report {
-    struct simba__items mutexes, owners, waiters, findings;
+    struct simba__items mutexes, owners, waiters, findings, told, broken;
     simba_owner owner;
     int64_t store_ms;
     bool is_short; /* something did not fit: it tells less than there is */
@@ -26,6 +26,10 @@ void simba__report_add(simba_report *to, const simba_report *from);
 
 /** Order the mutexes by name, and keep those that match; NULL: all. */
 void simba__report_sort(simba_report *report, const char *glob);
+
+/** Order what was told by mutex and token, and the breaks by time. */
+void simba__report_sort_told(simba_report *report);
+void simba__report_sort_breaks(simba_report *report);
 
 struct simba__pending;
 

@@ -267,8 +267,9 @@ bool simba__shim_is_one(const simba_backend_ops *ops)
 const char *simba__shim_request_name(enum simba_request_kind kind)
 {
     static const char *const names[] = {
-        "none",  "acquire", "renew", "release", "leave", "read",     "list",
-        "break", "doctor",  "init",  "reach",   "close", "hand-over"};
+        "none",      "acquire", "renew",  "release", "leave", "read",
+        "list",      "break",   "doctor", "init",    "reach", "close",
+        "hand-over", "tell",    "told",   "breaks"};
 
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
 }

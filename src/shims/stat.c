@@ -8,7 +8,7 @@
 
 /* Times are counted in buckets, sixteen for each power of two. */
 enum {
-    KINDS = SIMBA_HAND_OVER + 1, /* 0 is for wake-ups */
+    KINDS = SIMBA_BREAKS + 1, /* 0 is for wake-ups */
     FINE_BITS = 4,
     FINE = 1 << FINE_BITS,
     BUCKETS = (40 - FINE_BITS) * FINE

@@ -16,6 +16,10 @@ wide_lines() {
         LC_ALL=C.UTF-8 grep -E ".{$(($1 + 1))}"
 }
 
+tells_of_sleep() {
+    "$simba" --json show told | grep -q '"command":"sh -c sleep'
+}
+
 # ── A store that is not there yet ────────────────────────────────────────────
 
 # Who looks makes neither the file nor its directories.
@@ -268,6 +272,62 @@ colours_are_for_terminals() {
     let_go
     [ "$rc" -eq 0 ] && has "$scratch/colour" "${escape}[1mMUTEX" &&
         ! grep -q "$escape" "$scratch/tty" "$scratch/out" || return "$rc"
+}
+
+# ── What owners tell ─────────────────────────────────────────────────────────
+
+owner_tells_who_it_is() {
+    local lock rc=0
+
+    "$simba" -q lock told --tell host,user,command -- \
+        sh -c 'sleep 60' 'redis://u:secret@h' "$(printf '\033[1m')" \
+        2>"$scratch/err" &
+    lock=$!
+    if is_on zookeeper || is_on etcd; then
+        wait "$lock"
+        same code 78 "$?" && has "$scratch/err" "has no place for what"
+        return
+    fi
+    within 20 tells_of_sleep && tells 0 show told &&
+        has "$scratch/out" "command  sh -c sleep 60 redis://h ?[1m" &&
+        has "$scratch/out" "host     " && has "$scratch/out" "user     " &&
+        ! grep -q '^pid\|secret' "$scratch/out" && tells 0 list --wide &&
+        has "$scratch/out" TOLD &&
+        has "$scratch/out" ": sh -c sleep 60 redis://h" &&
+        tells 0 list && ! grep -q TOLD "$scratch/out" &&
+        tells 0 --json list --wide && has "$scratch/out" '"pid":null' &&
+        tells 0 --json list && ! grep -q '"pid"' "$scratch/out" || rc=1
+    kill "$lock"
+    wait "$lock"
+    [ "$rc" -eq 0 ] && tells 0 --json show told &&
+        has "$scratch/out" '"host":null'
+}
+
+what_is_told_must_be_known() {
+    local list
+
+    for list in '' all host, host,,pid Host; do
+        tells 64 lock told --tell "$list" -- true &&
+            has "$scratch/err" "host,pid,user,command" || return 1
+    done
+}
+
+# Who broke what, when and why, and only if asked.
+breaks_are_told_when_asked_for() {
+    local token rc=0
+
+    is_on zookeeper || is_on etcd && return 200
+    hold broken && token=$(token_of broken) &&
+        tells 0 break broken --token "$token" --reason 'it: <b>hangs' --now &&
+        tells 0 --json show broken --breaks &&
+        has "$scratch/out" "{\"mutex\":\"broken\",\"token\":$token," &&
+        has "$scratch/out" '"now":true,"by":"' &&
+        has "$scratch/out" '"reason":"it: <b>hangs"}' &&
+        tells 0 show broken --breaks && has "$scratch/out" "token $token of" &&
+        has "$scratch/out" ": it: <b>hangs" && tells 0 show broken &&
+        ! grep -q hangs "$scratch/out" || rc=1
+    let_go # lost or not: it is over
+    return "$rc"
 }
 
 run_tests

@@ -333,6 +333,28 @@ void simba_request_add_owner(simba_request *request, const simba_owner *owner)
     }
 }
 
+void simba_request_add_told(simba_request *request,
+                            const char *mutex,
+                            uint64_t token,
+                            const char *text)
+{
+    (void)request;
+    (void)token;
+    if (strlen(mutex) + strlen(text) > SIZE_MAX / 2) {
+        abort();
+    }
+}
+
+void simba_request_add_broken(simba_request *request,
+                              const simba_broken *broken)
+{
+    (void)request;
+    if (strlen(broken->id) > SIMBA_ID_MAX ||
+        strlen(broken->reason) >= sizeof broken->reason) {
+        abort();
+    }
+}
+
 /* The runtime cuts what is too long, and so must whoever takes its place. */
 void simba_request_add_mutex(simba_request *request,
                              const char *mutex,

@@ -132,6 +132,21 @@ void broken_add_mutex(simba_request *request,
     }
 }
 
+void broken_add_told(simba_request *request,
+                     const char *mutex,
+                     uint64_t token,
+                     const char *text)
+{
+    simba_request_add_told(request, mutex, token + fault->told_mixed, text);
+}
+
+void broken_add_broken(simba_request *request, const simba_broken *broken)
+{
+    if (!fault->breaks_untold) {
+        simba_request_add_broken(request, broken);
+    }
+}
+
 static bool is_woken(const simba_backend *self, const simba_request *request)
 {
     bool is_found = false;
@@ -258,6 +273,16 @@ static void submit_broken(simba_backend *self, simba_request *request)
         fault->rename(name);
     }
     request->mutex = name;
+    if (request->kind == SIMBA_TELL && fault->told_lasts) {
+        request->ttl_ms = INT64_C(1000000);
+    }
+    if (request->kind == SIMBA_TELL && fault->told_kept) {
+        static char kept[64];
+
+        snprintf(kept, sizeof kept, "%s",
+                 request->reason == NULL ? kept : request->reason);
+        request->reason = kept;
+    }
     if (request->kind == SIMBA_ACQUIRE && is_woken(self, request)) {
         request->reply.mine = true;
         request->reply.token = (uint64_t)simba_loop_now_ms() * 1000;

@@ -22,6 +22,7 @@ struct fault {
     int list_most;    /* 0: all are listed */
     bool no_observed; /* observers are told nothing */
     bool break_wakes_nobody;
+    bool told_mixed, told_kept, told_lasts, breaks_untold;
     void (*rename)(char *mutex);
 };
 
@@ -45,6 +46,11 @@ void broken_add_mutex(simba_request *request,
                       const char *mutex,
                       const simba_owner *owner,
                       int waiting);
+void broken_add_told(simba_request *request,
+                     const char *mutex,
+                     uint64_t token,
+                     const char *text);
+void broken_add_broken(simba_request *request, const simba_broken *broken);
 bool broken_serve(struct simba__mutex_record *record,
                   const struct simba__mutex_host *host,
                   const struct simba__mutex_request *given,

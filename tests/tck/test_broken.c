@@ -28,6 +28,10 @@ enum { PATIENCE_MS = 3000 };
     X(successor_passed, "hand_over.successor_is_the_next")                     \
     X(successor_dead, "hand_over.dead_successor_is_passed")                    \
     X(asked_forgotten, "hand_over.owner_is_told")                              \
+    X(told_of_another, "tell.is_read_back")                                    \
+    X(told_kept, "tell.is_told_anew_and_forgotten")                            \
+    X(told_lasts, "tell.is_gone_with_its_lease")                               \
+    X(breaks_untold, "admin.breaks_are_written_down")                          \
     X(token_stuck, "token.grows_with_every_tenure")                            \
     X(token_counts, "token.follows_the_clock")                                 \
     X(token_grows_by_renewal, "renew.token_is_kept")                           \

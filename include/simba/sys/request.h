@@ -70,7 +70,18 @@ enum simba_request_kind {
      * with the tenure, told by its renewals, and its owner is woken. `mine` is
      * answered when the tenure is there, and `to` when that one waits; else
      * nothing is asked. Only with SIMBA_CAN_HAND_OVER. */
-    SIMBA_HAND_OVER = 12
+    SIMBA_HAND_OVER = 12,
+    /** Keep `reason` as what the owner with `token` tells about itself, instead
+     * of what it told before, for ttl + transition from now; NULL: forget it.
+     * Nothing else depends on it: where it is written, and whether the tenure
+     * is still there, does not matter. Only with SIMBA_CAN_TELL. */
+    SIMBA_TELL = 13,
+    /** simba_request_add_told() for each that is kept of the mutex; `mutex` is
+     * "": of all. Only with SIMBA_CAN_TELL. */
+    SIMBA_TOLD = 14,
+    /** simba_request_add_broken() for each break that was written down of the
+     * mutex; `mutex` is "": of all. Only with SIMBA_TELLS_BREAKS. */
+    SIMBA_BREAKS = 15
 };
 
 /** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
@@ -190,7 +201,8 @@ struct simba_request {
      * only in case a wake-up was lost. A backend that looks for all who wait at
      * once, and keeps their positions, may answer by what it has seen last. */
     bool is_backstop;
-    const char *reason; /**< break: for the store's own log, if it has one */
+    const char *reason; /**< break: for the store's own log, if it has one;
+                         * tell: the text */
 
     /** Acquire: a new token is greater than this one, too; 0: none. Stores
      * keep tokens of 63 bits, so INT64_MAX - 1 is the greatest here. Where the
@@ -268,6 +280,19 @@ SIMBA_API void simba_request_add_mutex(simba_request *request,
                                        const char *mutex,
                                        const simba_owner *owner,
                                        int waiting);
+
+/** Add what an owner tells about itself, as it was given with SIMBA_TELL;
+ * copied. What is no such text does no harm.
+ * Threads: whoever has the request. */
+SIMBA_API void simba_request_add_told(simba_request *request,
+                                      const char *mutex,
+                                      uint64_t token,
+                                      const char *text);
+
+/** Add one to the breaks, in any order; copied.
+ * Threads: whoever has the request. */
+SIMBA_API void simba_request_add_broken(simba_request *request,
+                                        const simba_broken *broken);
 
 /** Add one to what the doctor answers. `name` is a stable word for programs,
  * such as "persistence"; the text is for people, without a full stop.

@@ -11,8 +11,10 @@
 #include "util/hash.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* What handles of one name share. */
 struct space {
@@ -25,9 +27,25 @@ struct space {
     uint64_t token_floor; /* no tenure of it has a smaller token */
 };
 
+/* What an owner tells about itself. */
+struct told {
+    struct told *next;
+    uint64_t token;
+    int64_t until_ms;
+    char text[];
+};
+
+/* A tenure that was ended by force. */
+struct broken {
+    struct broken *next;
+    simba_broken broken;
+};
+
 struct mutex {
     struct simba__hash_link link;
     struct simba__mutex_record record;
+    struct told *told;
+    struct broken *broken;
 };
 
 /* A new owner, as observers are told of it. */
@@ -72,6 +90,14 @@ static struct space *make_space(const char *name)
     return space;
 }
 
+static void drop_told(struct told **at)
+{
+    struct told *told = *at;
+
+    *at = told->next;
+    free(told);
+}
+
 static void free_space(struct space *space)
 {
     struct simba__hash_link *link = NULL;
@@ -83,6 +109,15 @@ static void free_space(struct space *space)
             greatest_token = mutex->record.last_token;
         }
         simba__mutex_fini(&mutex->record);
+        while (mutex->told != NULL) {
+            drop_told(&mutex->told);
+        }
+        while (mutex->broken != NULL) {
+            struct broken *broken = mutex->broken;
+
+            mutex->broken = broken->next;
+            free(broken);
+        }
     }
     simba__hash_free(&space->mutexes);
     pthread_mutex_destroy(&space->lock);
@@ -197,6 +232,101 @@ static void add_owners(simba_request *request,
     }
 }
 
+static void log_break(struct mutex *mutex,
+                      const simba_request *request,
+                      const char *id)
+{
+    struct broken *entry = calloc(1, sizeof *entry);
+    struct timespec now;
+
+    if (entry != NULL) { /* as a book in memory may */
+        clock_gettime(CLOCK_REALTIME, &now);
+        entry->broken = (simba_broken){.token = request->token,
+                                       .unix_ms = (int64_t)now.tv_sec * 1000 +
+                                                  now.tv_nsec / 1000000,
+                                       .now = request->now};
+        snprintf(entry->broken.mutex, sizeof entry->broken.mutex, "%s",
+                 request->mutex);
+        snprintf(entry->broken.id, sizeof entry->broken.id, "%s", id);
+        snprintf(entry->broken.reason, sizeof entry->broken.reason, "%s",
+                 request->reason == NULL ? "" : request->reason);
+        entry->next = mutex->broken;
+        mutex->broken = entry;
+    }
+}
+
+/* Whose tenure has this token. */
+static void name_owner(const struct simba__mutex_record *record,
+                       uint64_t token,
+                       char id[SIMBA_ID_MAX + 1])
+{
+    const struct simba__tenure *tenure;
+
+    id[0] = '\0';
+    for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
+        if (tenure->owner.token == token) {
+            memcpy(id, tenure->owner.id, sizeof tenure->owner.id);
+        }
+    }
+}
+
+static int serve_tell(struct memory *m, const simba_request *request)
+{
+    struct mutex *mutex = find_mutex(m->space, request->mutex);
+    int64_t now_ms = simba_loop_now_ms();
+    size_t room = request->reason == NULL ? 0 : strlen(request->reason) + 1;
+    struct told *told = NULL;
+
+    if (mutex == NULL ||
+        (room > 0 && (told = malloc(sizeof *told + room)) == NULL)) {
+        return SIMBA_ENOMEM;
+    }
+    for (struct told **at = &mutex->told; *at != NULL;) {
+        if ((*at)->token == request->token || (*at)->until_ms < now_ms) {
+            drop_told(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    if (told != NULL) {
+        told->token = request->token;
+        told->until_ms = now_ms + request->ttl_ms + request->transition_ms;
+        memcpy(told->text, request->reason, room);
+        told->next = mutex->told;
+        mutex->told = told;
+    }
+    return SIMBA_OK;
+}
+
+/* What was told, or broken, of one mutex or of all. */
+static int serve_notes(struct memory *m, simba_request *request)
+{
+    struct simba__hash *mutexes = &m->space->mutexes;
+    int64_t now_ms = simba_loop_now_ms();
+
+    for (struct simba__hash_link *link = simba__hash_next(mutexes, NULL);
+         link != NULL; link = simba__hash_next(mutexes, link)) {
+        const struct mutex *mutex = (const struct mutex *)link;
+        bool is_wanted =
+            request->mutex[0] == '\0' || strcmp(request->mutex, link->key) == 0;
+
+        for (const struct told *told = mutex->told;
+             is_wanted && request->kind == SIMBA_TOLD && told != NULL;
+             told = told->next) {
+            if (told->until_ms >= now_ms) {
+                simba_request_add_told(request, link->key, told->token,
+                                       told->text);
+            }
+        }
+        for (const struct broken *entry = mutex->broken;
+             is_wanted && request->kind == SIMBA_BREAKS && entry != NULL;
+             entry = entry->next) {
+            simba_request_add_broken(request, &entry->broken);
+        }
+    }
+    return SIMBA_OK;
+}
+
 static int serve(struct memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
@@ -208,14 +338,19 @@ static int serve(struct memory *m, simba_request *request)
     struct simba__mutex_record before = {.last_token = 0};
     struct simba__waiter_walk walk = {.host = &host, .now_ms = given.now_ms};
     simba_waiter waiter;
+    char broken[SIMBA_ID_MAX + 1] = "";
 
     if (mutex != NULL) {
         before = mutex->record;
+        name_owner(&mutex->record, request->token, broken);
     }
 
     if (mutex == NULL ||
         !simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
         return SIMBA_ENOMEM;
+    }
+    if (request->kind == SIMBA_BREAK && request->reply.mine) {
+        log_break(mutex, request, broken);
     }
     if (request->kind == SIMBA_READ && request->reply.owned > 1) {
         add_owners(request, &mutex->record, given.now_ms);
@@ -292,7 +427,10 @@ static int serve_any(struct memory *m, simba_request *request)
 {
     return request->kind == SIMBA_LIST     ? serve_list(m, request)
            : request->kind == SIMBA_DOCTOR ? serve_doctor(request)
-                                           : serve(m, request);
+           : request->kind == SIMBA_TELL   ? serve_tell(m, request)
+           : request->kind == SIMBA_TOLD || request->kind == SIMBA_BREAKS
+               ? serve_notes(m, request)
+               : serve(m, request);
 }
 
 /* --- the backend --------------------------------------------------------- */
@@ -423,6 +561,6 @@ const simba_backend_ops simba__memory_ops = {
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |
                     SIMBA_TELLS_ENDED | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
-                    SIMBA_CAN_HAND_OVER,
+                    SIMBA_CAN_HAND_OVER | SIMBA_CAN_TELL | SIMBA_TELLS_BREAKS,
     .subscription = subscribe,
 };

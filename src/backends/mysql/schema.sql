@@ -107,6 +107,16 @@ CREATE TABLE IF NOT EXISTS simba_broken (
     at_once tinyint NOT NULL,
     account varchar(255) NOT NULL,
     reason text NOT NULL
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+-- What owners tell about themselves, if they are asked to.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+CREATE TABLE IF NOT EXISTS simba_told (
+    mutex varchar(66) NOT NULL,
+    token bigint NOT NULL,
+    until_at bigint NOT NULL,
+    told text NOT NULL,
+    PRIMARY KEY (mutex, token)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin
 
 -- name: upgrade

@@ -322,6 +322,27 @@ INSERT INTO simba_broken
 VALUES (cast(unix_timestamp(now(3)) * 1000 AS unsigned), $1, $2, $3, $4,
     current_user(), $5)
 
+-- name: tell
+-- What an owner tells about itself; what is over goes. '' is told no more.
+-- $1 mutex, $2 token, $3 for how many ms, $4 the text
+DELETE FROM simba_told
+WHERE mutex = $1 AND (token = $2
+    OR until_at < cast(unix_timestamp(now(3)) * 1000 AS unsigned));
+REPLACE INTO simba_told (mutex, token, until_at, told)
+SELECT $1, $2, cast(unix_timestamp(now(3)) * 1000 AS unsigned) + $3, $4
+FROM dual WHERE $4 <> ''
+
+-- name: told
+-- $1 mutex, or '': of all
+SELECT mutex, token, told FROM simba_told
+WHERE ($1 = '' OR mutex = $1)
+    AND until_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+
+-- name: breaks
+-- The last ones. $1 mutex, or '': of all
+SELECT mutex, unix_ms, token, owner_id, at_once, reason FROM simba_broken
+WHERE $1 = '' OR mutex = $1 ORDER BY unix_ms DESC LIMIT 10000
+
 -- name: poll
 -- The mutexes that a process should ask for: one is offered to it, or it waits
 -- while one is offered or nobody owns it; and a name for each offer.

@@ -101,6 +101,15 @@ CREATE TABLE IF NOT EXISTS simba_broken (
     reason text NOT NULL
 );
 
+-- What owners tell about themselves, if they are asked to.
+CREATE TABLE IF NOT EXISTS simba_told (
+    mutex varchar(66) COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    until_at bigint NOT NULL,
+    told text NOT NULL,
+    PRIMARY KEY (mutex, token)
+);
+
 END $simba$
 
 -- name: upgrade

@@ -360,6 +360,32 @@ INSERT INTO simba_broken
 VALUES (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, $1,
     $2::bigint, $3, $4::smallint, session_user, $5)
 
+-- name: tell
+-- What an owner tells about itself; what is over goes. '' is told no more.
+-- $1 mutex, $2 token, $3 for how many ms, $4 the text
+WITH clock AS (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), gone AS (
+    DELETE FROM simba_told USING clock
+    WHERE mutex = $1 AND CASE WHEN token = $2::bigint THEN $4 = ''
+        ELSE until_at < clock.now END
+)
+INSERT INTO simba_told (mutex, token, until_at, told)
+SELECT $1, $2::bigint, clock.now + $3::bigint, $4 FROM clock WHERE $4 <> ''
+ON CONFLICT (mutex, token) DO UPDATE SET
+    until_at = excluded.until_at, told = excluded.told
+
+-- name: told
+-- $1 mutex, or '': of all
+SELECT mutex, token, told FROM simba_told
+WHERE ($1 = '' OR mutex = $1)
+    AND until_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)
+
+-- name: breaks
+-- The last ones. $1 mutex, or '': of all
+SELECT mutex, unix_ms, token, owner_id, at_once, reason FROM simba_broken
+WHERE $1 = '' OR mutex = $1 ORDER BY unix_ms DESC LIMIT 10000
+
 -- name: poll
 -- The mutexes that a process should ask for: one is offered to it, or it waits
 -- while one is offered or nobody owns it.

@@ -131,14 +131,31 @@ static void on_look(struct simba__redis_admin_request *admin,
     }
 }
 
-/* The mutex of a lease key or a queue key, cut out of it; NULL for all others.
- */
-static const char *cut_name(char *key)
+static void on_notes(struct simba__redis_admin_request *admin,
+                     struct simba__redis_server *server,
+                     const redisReply *reply)
 {
-    static const char *const endings[] = {"}", "}:contender"};
+    if ((reply->type != REDIS_REPLY_ERROR ||
+         strncmp(reply->str, "WRONGTYPE", 9) != 0) &&
+        !simba__redis_read_notes(reply, admin->request)) {
+        fail(admin, server, reply);
+    }
+}
+
+/* The mutex of a key that is looked for, cut out of it; NULL for all others. A
+ * mutex has a lease key or a queue key. */
+static const char *cut_name(enum simba_request_kind kind, char *key)
+{
+    static const char *const of_mutex[] = {"}", "}:contender", NULL};
+    static const char *const of_told[] = {"}:who", NULL};
+    static const char *const of_breaks[] = {"}:broken", NULL};
+    const char *const *endings = kind == SIMBA_TOLD     ? of_told
+                                 : kind == SIMBA_BREAKS ? of_breaks
+                                                        : of_mutex;
     size_t length = strlen(key);
 
-    for (int i = 0; i < 2 && strncmp(key, "simba:{", 7) == 0; i++) {
+    for (int i = 0; endings[i] != NULL && strncmp(key, "simba:{", 7) == 0;
+         i++) {
         size_t ending = strlen(endings[i]);
 
         if (length > 7 + ending &&
@@ -161,9 +178,14 @@ static void look(struct simba__redis_admin_request *admin,
                  const char *mutex)
 {
     static const simba_attempt nobody;
+    enum simba_request_kind kind = admin->request->kind;
+    bool is_list = kind == SIMBA_LIST;
     struct simba__redis_keys keys;
     const char *words[3 + SIMBA__REDIS_KEYS + 4] = {
-        "EVAL", simba__redis_script(SIMBA__REDIS_READ)->text, "10"};
+        "EVAL",
+        simba__redis_script(is_list ? SIMBA__REDIS_READ : SIMBA__REDIS_NOTES)
+            ->text,
+        "10"};
     int count = 3;
 
     if (simba__hash_find(&admin->found, mutex) != NULL) {
@@ -174,14 +196,18 @@ static void look(struct simba__redis_admin_request *admin,
         simba_error_set(&admin->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
-    simba__redis_keys_init(&keys, mutex, &nobody);
+    if (is_list) {
+        simba__redis_keys_init(&keys, mutex, &nobody);
+    } else {
+        simba__redis_keys_of_notes(&keys, mutex, kind);
+    }
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         words[count++] = keys.text[i];
     }
     words[count++] = ""; /* it needs no letters */
-    words[count++] = "2";
-    words[count] = mutex;
-    simba__redis_admin_send(admin, server, on_look, words);
+    words[count++] = is_list ? "2" : mutex;
+    words[count] = is_list ? mutex : simba__redis_notes_verb(kind);
+    simba__redis_admin_send(admin, server, is_list ? on_look : on_notes, words);
 }
 
 static void on_scan(struct simba__redis_admin_request *admin,
@@ -192,10 +218,14 @@ static void scan(struct simba__redis_admin_request *admin,
                  struct simba__redis_server *server,
                  const char *cursor)
 {
+    enum simba_request_kind kind = admin->request->kind;
+    const char *pattern = kind == SIMBA_TOLD     ? "simba:{*}:who"
+                          : kind == SIMBA_BREAKS ? "simba:{*}:broken"
+                                                 : "simba:{*";
+
     simba__redis_admin_send(admin, server, on_scan,
-                            (const char *[]){"SCAN", cursor, "MATCH",
-                                             "simba:{*", "COUNT", "1000",
-                                             NULL});
+                            (const char *[]){"SCAN", cursor, "MATCH", pattern,
+                                             "COUNT", "1000", NULL});
 }
 
 static void on_scan(struct simba__redis_admin_request *admin,
@@ -213,7 +243,8 @@ static void on_scan(struct simba__redis_admin_request *admin,
     keys = reply->element[1];
     for (size_t i = 0; i < keys->elements; i++) {
         char *key = keys->element[i]->str;
-        const char *mutex = key == NULL ? NULL : cut_name(key);
+        const char *mutex =
+            key == NULL ? NULL : cut_name(admin->request->kind, key);
 
         if (mutex != NULL) {
             look(admin, server, mutex);
@@ -246,10 +277,10 @@ static void begin(struct simba__redis_admin_request *admin)
     admin->why.code = SIMBA_OK;
     for (struct simba__redis_server *s = store->servers; s != NULL && !is_reach;
          s = s->next) {
-        if (admin->request->kind == SIMBA_LIST) {
-            scan(admin, s, "0");
-        } else {
+        if (admin->request->kind == SIMBA_DOCTOR) {
             simba__redis_doctor(admin, s);
+        } else {
+            scan(admin, s, "0");
         }
     }
     finish_if_done(admin);

@@ -183,8 +183,7 @@ static void submit(simba_backend *self, simba_request *request)
         simba_request_done(request, unheard.code, &unheard);
         return;
     }
-    if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR ||
-        request->kind == SIMBA_REACH) {
+    if (request->mutex[0] == '\0') { /* of all servers */
         simba__redis_admin_start(store, request);
     } else {
         simba__redis_request_start(store, request);
@@ -240,7 +239,7 @@ const simba_backend_ops simba_module = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED |
                     SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
-                    SIMBA_CAN_HAND_OVER,
+                    SIMBA_CAN_HAND_OVER | SIMBA_CAN_TELL | SIMBA_TELLS_BREAKS,
     .subscription = simba__redis_subscribe,
     .drive = drive,
     .help = simba__redis_help,

@@ -333,6 +333,7 @@ enum simba__redis_script_name {
     SIMBA__REDIS_READ,
     SIMBA__REDIS_BREAK,
     SIMBA__REDIS_CROWD, /* any of them, with several owners or a successor */
+    SIMBA__REDIS_NOTES, /* what owners tell, and the record of breaks */
     SIMBA__REDIS_DOCTOR,
     SIMBA__REDIS_SCRIPTS
 };
@@ -371,6 +372,14 @@ struct simba__redis_keys {
 void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt);
+
+/** The same for tell, told and breaks: with what is noted in that place. */
+void simba__redis_keys_of_notes(struct simba__redis_keys *keys,
+                                const char *mutex,
+                                enum simba_request_kind kind);
+
+/** How the script calls them. */
+const char *simba__redis_notes_verb(enum simba_request_kind kind);
 
 /** An attempt as the scripts know it. */
 void simba__redis_attempt_text(const simba_attempt *attempt,
@@ -518,6 +527,8 @@ void simba__redis_read_owners(struct simba__redis_script_reply *read,
                               simba_request *request);
 
 /** Add the queue that a read answers with to the request's reply. */
+/** Adds what the script notes replies; false: it is something else. */
+bool simba__redis_read_notes(const redisReply *reply, simba_request *request);
 void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 
 /* --- notify.c ------------------------------------------------------------ */

@@ -333,3 +333,37 @@ void simba__redis_read_queue(const redisReply *reply, simba_request *request)
                    (uint32_t)number(reply, at + 2));
     }
 }
+
+/* The name of the mutex, and of each owner that tells something its token and
+ * the text; of each break when in us, token, id, whether at once, and why. */
+bool simba__redis_read_notes(const redisReply *reply, simba_request *request)
+{
+    const redisReply *notes;
+    size_t words = request->kind == SIMBA_BREAKS ? 5 : 2;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_ARRAY ||
+        reply->element[1]->elements % words != 0) {
+        return false;
+    }
+    notes = reply->element[1];
+    for (size_t i = 0; i < notes->elements; i += words) {
+        simba_broken broken = {.unix_ms = number(notes, i) / 1000};
+
+        if (request->kind != SIMBA_BREAKS) {
+            simba_request_add_told(request, reply->element[0]->str,
+                                   (uint64_t)number(notes, i),
+                                   word(notes, i + 1));
+            continue;
+        }
+        broken.token = (uint64_t)number(notes, i + 1);
+        broken.now = number(notes, i + 3) != 0;
+        snprintf(broken.mutex, sizeof broken.mutex, "%s",
+                 reply->element[0]->str);
+        snprintf(broken.id, sizeof broken.id, "%s", word(notes, i + 2));
+        snprintf(broken.reason, sizeof broken.reason, "%s", word(notes, i + 4));
+        simba_request_add_broken(request, &broken);
+    }
+    return true;
+}

@@ -297,7 +297,9 @@ void simba__redis_request_route(struct simba__redis_request *r)
     r->pending.is_driven = r->request->is_driven && !needs_wait &&
                            simba__redis_drive_here(r->server);
     r->pending.most_values =
-        r->script == SIMBA__REDIS_READ ? SIMBA__REDIS_VALUES_MOST : 0;
+        r->script == SIMBA__REDIS_READ || r->script == SIMBA__REDIS_NOTES
+            ? SIMBA__REDIS_VALUES_MOST
+            : 0;
     /* A server that only imports a slot serves who says ASKING before. */
     if ((r->is_asking &&
          !simba__redis_send_unheard(conn, (const char *[]){"ASKING", NULL})) ||
@@ -646,6 +648,15 @@ static void on_reply(struct simba__redis_connection *conn,
         on_released(r, reply);
         return;
     }
+    if (r->script == SIMBA__REDIS_NOTES) {
+        if (simba__redis_read_notes(reply, request)) {
+            finish(r, SIMBA_OK, NULL);
+        } else {
+            simba__redis_request_fail(r, SIMBA_EMISCONFIG,
+                                      "what is noted is not of our making");
+        }
+        return;
+    }
     if (!read_reply(r, &read, reply)) {
         simba__redis_request_fail(r, SIMBA_EMISCONFIG,
                                   "the lease key is not of our making");
@@ -697,6 +708,9 @@ void simba__redis_request_start(struct simba__redis *store,
         [SIMBA_READ] = SIMBA__REDIS_READ,
         [SIMBA_BREAK] = SIMBA__REDIS_BREAK,
         [SIMBA_HAND_OVER] = SIMBA__REDIS_CROWD,
+        [SIMBA_TELL] = SIMBA__REDIS_NOTES,
+        [SIMBA_TOLD] = SIMBA__REDIS_NOTES,
+        [SIMBA_BREAKS] = SIMBA__REDIS_NOTES,
     };
     struct simba__redis_request *r = calloc(1, sizeof *r);
 

@@ -27,6 +27,7 @@ static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
                  SIMBA__REDIS_LUA_CROWD, SIMBA__REDIS_LUA_CROWD_OFFER,
                  SIMBA__REDIS_LUA_CROWD_CLAIM, SIMBA__REDIS_LUA_CROWD_RENEW,
                  SIMBA__REDIS_LUA_CROWD_END}},
+    [SIMBA__REDIS_NOTES] = {.own = {SIMBA__REDIS_LUA_NOTES}},
     [SIMBA__REDIS_DOCTOR] = {.own = {SIMBA__REDIS_LUA_DOCTOR}},
 };
 
@@ -104,6 +105,24 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
                                                keys->length[TOMBSTONE]);
         keys->length[TOMBSTONE] += SIMBA__REDIS_ATTEMPT;
     }
+}
+
+void simba__redis_keys_of_notes(struct simba__redis_keys *keys,
+                                const char *mutex,
+                                enum simba_request_kind kind)
+{
+    simba__redis_keys_init(keys, mutex, NULL);
+    if (kind != SIMBA_BREAKS) {
+        size_t base = keys->length[TOMBSTONE] - strlen(":broken");
+
+        memcpy(keys->text[TOMBSTONE] + base, ":who", sizeof ":who");
+        keys->length[TOMBSTONE] = base + strlen(":who");
+    }
+}
+
+const char *simba__redis_notes_verb(enum simba_request_kind kind)
+{
+    return kind == SIMBA_TELL ? "tell" : kind == SIMBA_TOLD ? "told" : "breaks";
 }
 
 /* CRC-16 (XMODEM) of the hash tag, as the cluster specification has it. The
@@ -240,8 +259,12 @@ bool simba__redis_send_script(struct simba__redis_request *r,
         add_word(&words, script->sha, sizeof script->sha - 1);
     }
     add_text(&words, is_of_one ? "9" : "10");
-    simba__redis_keys_init(&keys, request->mutex,
-                           is_break ? NULL : &request->attempt);
+    if (r->script == SIMBA__REDIS_NOTES) {
+        simba__redis_keys_of_notes(&keys, request->mutex, request->kind);
+    } else {
+        simba__redis_keys_init(&keys, request->mutex,
+                               is_break ? NULL : &request->attempt);
+    }
     for (int i = 0;
          i < (is_of_one ? SIMBA__REDIS_KEYS_OF_ONE : SIMBA__REDIS_KEYS); i++) {
         add_word(&words, keys.text[i], keys.length[i]);
@@ -272,6 +295,13 @@ bool simba__redis_send_script(struct simba__redis_request *r,
         break;
     case SIMBA__REDIS_READ:
         add_number(&words, request->want_queue ? 1 : 0);
+        break;
+    case SIMBA__REDIS_NOTES:
+        add_text(&words, request->mutex);
+        add_text(&words, simba__redis_notes_verb(request->kind));
+        add_number(&words, (int64_t)request->token);
+        add_number(&words, request->ttl_ms + request->transition_ms);
+        add_text(&words, request->reason);
         break;
     default:
         add_number(&words, (int64_t)request->token);

@@ -659,6 +659,50 @@ else -- a JVM contender renews by its id alone; no id ends in @
 end
 return reply
 
+-- name: notes
+-- What is noted of a mutex, in a hash that has the place of the tombstone: what
+-- its owners tell about themselves, by token, with until when in front, in ms;
+-- or its breaks, by time in us.
+--
+-- ARGV: letters, the mutex, which is replied; tell, told or breaks; and to tell
+-- a token, for how many ms, and the text, '' to forget it.
+local NOTES, verb = TOMBSTONE, ARGV[3]
+local now, last, notes = math.floor(clock_us() / 1000), 0, {}
+
+if verb == 'tell' and ARGV[6] ~= '' then
+    redis.call('HSET', NOTES, ARGV[4],
+        string.format('%.0f ', now + ARGV[5]) .. ARGV[6])
+elseif verb == 'tell' then
+    redis.call('HDEL', NOTES, ARGV[4])
+end
+local found = redis.call('HGETALL', NOTES)
+for i = 1, #found, 2 do
+    local ends, text = string.match(found[i + 1], '^(%d+) (.*)$')
+    if verb == 'breaks' then
+        local is_read, note = pcall(cjson.decode, found[i + 1])
+        if is_read and type(note) == 'table' then
+            for _, word in ipairs({found[i],
+                string.format('%.0f', tonumber(note.token) or 0),
+                tostring(note.id), note.now == true and '1' or '0',
+                tostring(note.reason)}) do
+                notes[#notes + 1] = word
+            end
+        end
+    elseif ends and tonumber(ends) >= now then
+        last = math.max(last, tonumber(ends))
+        if verb == 'told' then
+            notes[#notes + 1] = found[i]
+            notes[#notes + 1] = text
+        end
+    elseif verb == 'tell' then
+        redis.call('HDEL', NOTES, found[i])
+    end
+end
+if verb == 'tell' and last > 0 then
+    redis.call('PEXPIRE', NOTES, string.format('%.0f', last - now + 1))
+end
+return {ARGV[2], notes}
+
 -- name: doctor
 -- May we do what contenders do? Tries every command of the other scripts on a
 -- key of its own, which no mutex has, and leaves nothing.

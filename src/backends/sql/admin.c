@@ -5,6 +5,7 @@
 
 #include "util/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,30 @@ void simba__sql_add_list(struct simba__sql_request *request,
     }
 }
 
+void simba__sql_add_notes(struct simba__sql_request *request,
+                          const struct simba__sql_rows *rows)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const char *mutex = simba__sql_text(rows, i, 0);
+        simba_broken broken = {.unix_ms = simba__sql_number(rows, i, 1)};
+
+        if (request->statement == SIMBA__SQL_TOLD) {
+            simba_request_add_told(request->asked, mutex,
+                                   (uint64_t)simba__sql_number(rows, i, 1),
+                                   simba__sql_text(rows, i, 2));
+            continue;
+        }
+        broken.token = (uint64_t)simba__sql_number(rows, i, 2);
+        broken.now = simba__sql_number(rows, i, 4) != 0;
+        (void)snprintf(broken.mutex, sizeof broken.mutex, "%s", mutex);
+        (void)snprintf(broken.id, sizeof broken.id, "%s",
+                       simba__sql_text(rows, i, 3));
+        (void)snprintf(broken.reason, sizeof broken.reason, "%s",
+                       simba__sql_text(rows, i, 5));
+        simba_request_add_broken(request->asked, &broken);
+    }
+}
+
 void simba__sql_add_findings(struct simba__sql_request *request,
                              const struct simba__sql_rows *rows)
 {
@@ -128,9 +153,9 @@ char *simba__sql_schema_text(const char *statements,
                              const char *rest,
                              simba_error *error)
 {
-    static const char *const tables[] = {"simba_mutex",  "simba_tenure",
-                                         "simba_line",   "simba_tombstone",
-                                         "simba_broken", "simba_slot"};
+    static const char *const tables[] = {
+        "simba_mutex",  "simba_tenure", "simba_line", "simba_tombstone",
+        "simba_broken", "simba_slot",   "simba_told"};
     struct simba__text text = {0};
     const char *user = "";
     int length = rest == NULL ? 0 : user_of(rest, &user);

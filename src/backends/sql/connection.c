@@ -160,6 +160,8 @@ bool simba__sql_is_too_much(const struct simba__sql_session *session,
     bool is_long =
         request != NULL && (request->statement == SIMBA__SQL_LOAD_ALL ||
                             request->statement == SIMBA__SQL_LOAD_SLOTS ||
+                            request->statement == SIMBA__SQL_TOLD ||
+                            request->statement == SIMBA__SQL_BREAKS ||
                             request->statement == SIMBA__SQL_LIST ||
                             request->statement == SIMBA__SQL_LIST_SLOTS ||
                             request->statement == SIMBA__SQL_LIST_BARE);

@@ -614,6 +614,13 @@ bool simba__sql_bind(struct simba__sql_params *params,
     switch (statement) {
     case SIMBA__SQL_INSERT_MUTEX:
     case SIMBA__SQL_LIST_BARE:
+    case SIMBA__SQL_TOLD:
+    case SIMBA__SQL_BREAKS:
+        return true;
+    case SIMBA__SQL_TELL:
+        simba__sql_add_number(params, (int64_t)asked->token);
+        simba__sql_add_number(params, asked->ttl_ms + asked->transition_ms);
+        simba__sql_add_text(params, asked->reason == NULL ? "" : asked->reason);
         return true;
     case SIMBA__SQL_LOAD_SLOTS:
         simba__sql_add_number(params, request->record.version);

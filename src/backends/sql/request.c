@@ -66,6 +66,12 @@ void simba__sql_start(struct simba__sql_request *request)
         first = SIMBA__SQL_LIST;
     } else if (asked->kind == SIMBA_DOCTOR) {
         first = SIMBA__SQL_DOCTOR;
+    } else if (asked->kind == SIMBA_TELL) {
+        first = SIMBA__SQL_TELL;
+    } else if (asked->kind == SIMBA_TOLD) {
+        first = SIMBA__SQL_TOLD;
+    } else if (asked->kind == SIMBA_BREAKS) {
+        first = SIMBA__SQL_BREAKS;
     } else if (request->is_slow || self->is_shared[mark]) {
         first = SIMBA__SQL_LOAD;
     } else if (asked->slots > 1) {
@@ -541,6 +547,13 @@ static void fine(struct simba__sql_request *request,
     case SIMBA__SQL_UPGRADE:
         send(request, SIMBA__SQL_DOCTOR_TABLES);
         break;
+    case SIMBA__SQL_TOLD:
+    case SIMBA__SQL_BREAKS:
+        simba__sql_add_notes(request, rows);
+        /* fall through */
+    case SIMBA__SQL_TELL:
+        simba__sql_end(request, SIMBA_OK, NULL);
+        break;
     case SIMBA__SQL_DOCTOR_TABLES:
         simba__sql_add_findings(request, rows);
         simba__sql_end(request, SIMBA_OK, NULL);
@@ -603,7 +616,9 @@ void simba__sql_answered(struct simba__sql_session *session,
         simba__sql_start(request);
         return;
     case SIMBA__SQL_NO_TABLE:
-        if (request->statement == SIMBA__SQL_LIST_BARE) {
+        if (request->statement == SIMBA__SQL_LIST_BARE ||
+            request->statement == SIMBA__SQL_TOLD ||
+            request->statement == SIMBA__SQL_BREAKS) {
             simba__sql_end(request, SIMBA_OK, NULL); /* nobody ever had any */
             return;
         }

@@ -165,6 +165,13 @@ void simba__sql_unpark(struct simba__sql *self)
 
 /* --- on to a session ----------------------------------------------------- */
 
+/* What is noted of a mutex is in tables of its own. */
+static bool is_note(const struct simba__sql_request *request)
+{
+    return request->asked->kind >= SIMBA_TELL &&
+           request->asked->kind <= SIMBA_BREAKS;
+}
+
 /* Two of one process on one mutex would only be in each other's way. But a
  * renewal waits for none that is not urgent itself. Who comes later must not
  * pass one who waits for the notify session (S11). */
@@ -174,10 +181,14 @@ static bool must_wait(const struct simba__sql *self,
     const char *mutex = request->asked->mutex;
     bool is_renewal = request->asked->kind == SIMBA_RENEW;
 
+    if (is_note(request)) {
+        return false;
+    }
     for (int i = 0; i < self->session_count && mutex[0] != '\0'; i++) {
         const struct simba__sql_request *other = self->sessions[i]->request;
 
-        if (other != NULL && strcmp(other->asked->mutex, mutex) == 0 &&
+        if (other != NULL && !is_note(other) &&
+            strcmp(other->asked->mutex, mutex) == 0 &&
             (!is_renewal || is_urgent(other))) {
             return true;
         }

@@ -48,6 +48,9 @@ struct simba__sql_request;
     X(UPGRADE, UPGRADE) /* tables of others, to what ours are */               \
     X(POLL, POLL)       /* which mutexes should our waiters ask for? */        \
     X(HEARTBEAT, HEARTBEAT)                                                    \
+    X(TELL, TELL)                                                              \
+    X(TOLD, TOLD)                                                              \
+    X(BREAKS, BREAKS)                                                          \
     X(LIST, LIST)                                                              \
     X(LIST_SLOTS, LIST)     /* the oldest where several own one */             \
     X(LIST_BARE, LIST_BARE) /* likewise, where there is simba_mutex at most */ \
@@ -470,7 +473,7 @@ void simba__sql_subscribe(simba_backend *self,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |        \
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED |    \
                     SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS | \
-                    SIMBA_CAN_HAND_OVER
+                    SIMBA_CAN_HAND_OVER | SIMBA_CAN_TELL | SIMBA_TELLS_BREAKS
 
 /** Complete the request, and let its session go on with others. */
 void simba__sql_end(struct simba__sql_request *request,
@@ -740,6 +743,9 @@ void simba__sql_add_list(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows);
 /** The answer of `list_bare` for the one mutex. True: it has an owner. */
 bool simba__sql_read_bare(struct simba__sql_request *request,
+                          const struct simba__sql_rows *rows);
+/** Add what `told` or `breaks` has found. */
+void simba__sql_add_notes(struct simba__sql_request *request,
                           const struct simba__sql_rows *rows);
 /** Add what one of the doctor's statements has found. */
 void simba__sql_add_findings(struct simba__sql_request *request,

@@ -1,6 +1,8 @@
-/* What an admin asks of an SQLite store: list and break. */
+/* What an admin asks of an SQLite store: list, break, and what is noted of
+ * breaks and by owners. */
 #include "backends/sqlite/sqlite.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,6 +72,121 @@ int simba__sqlite_list(struct simba__sqlite *self,
     simba__sqlite_rollback(self);
     return rc;
 }
+
+/* --- what is noted ------------------------------------------------------- */
+
+/* A file in which nobody ever noted such a thing has no table for it. */
+static int find_table(struct simba__sqlite *self,
+                      const char *table,
+                      bool *is_there,
+                      simba_error *error)
+{
+    sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_FIND_TABLE,
+                                              error, "t", table);
+    int step;
+
+    if (row == NULL) {
+        return error->code;
+    }
+    step = sqlite3_step(row);
+    sqlite3_reset(row);
+    *is_there = step == SQLITE_ROW;
+    return *is_there ? SIMBA_OK : simba__sqlite_result(self, step, error);
+}
+
+static void add_note(simba_request *request, sqlite3_stmt *row)
+{
+    const char *mutex = (const char *)sqlite3_column_text(row, 0);
+    const char *texts[2]; /* what is told; or whose tenure, and why */
+    simba_broken broken = {.unix_ms = sqlite3_column_int64(row, 1) / 1000};
+
+    if (request->kind == SIMBA_TOLD) {
+        texts[0] = (const char *)sqlite3_column_text(row, 2);
+        simba_request_add_told(request, mutex == NULL ? "" : mutex,
+                               (uint64_t)sqlite3_column_int64(row, 1),
+                               texts[0] == NULL ? "" : texts[0]);
+        return;
+    }
+    texts[0] = (const char *)sqlite3_column_text(row, 3);
+    texts[1] = (const char *)sqlite3_column_text(row, 5);
+    broken.token = (uint64_t)sqlite3_column_int64(row, 2);
+    broken.now = sqlite3_column_int(row, 4) != 0;
+    (void)snprintf(broken.mutex, sizeof broken.mutex, "%s",
+                   mutex == NULL ? "" : mutex);
+    (void)snprintf(broken.id, sizeof broken.id, "%s",
+                   texts[0] == NULL ? "" : texts[0]);
+    (void)snprintf(broken.reason, sizeof broken.reason, "%s",
+                   texts[1] == NULL ? "" : texts[1]);
+    simba_request_add_broken(request, &broken);
+}
+
+int simba__sqlite_notes(struct simba__sqlite *self,
+                        simba_request *request,
+                        simba_error *error)
+{
+    bool is_told = request->kind == SIMBA_TOLD, is_there = false;
+    sqlite3_stmt *row = NULL;
+    int step = SQLITE_DONE;
+    int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
+                                 request->deadline_ms, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    rc = find_table(self, is_told ? "simba_told" : "simba_broken", &is_there,
+                    error);
+    if (rc == SIMBA_OK && is_there) {
+        row = is_told
+                  ? simba__sqlite_prepare(self, SIMBA__SQLITE_LIST_TOLD, error,
+                                          "ttn", request->mutex, self->boot,
+                                          simba__sqlite_now_ms(self))
+                  : simba__sqlite_prepare(self, SIMBA__SQLITE_LIST_AUDIT, error,
+                                          "t", request->mutex);
+        rc = row == NULL ? error->code : SIMBA_OK;
+    }
+    while (row != NULL && (step = sqlite3_step(row)) == SQLITE_ROW) {
+        add_note(request, row);
+    }
+    if (row != NULL) {
+        sqlite3_reset(row);
+        rc = simba__sqlite_result(self, step, error);
+    }
+    simba__sqlite_rollback(self);
+    return rc;
+}
+
+int simba__sqlite_tell(struct simba__sqlite *self,
+                       const simba_request *request,
+                       simba_error *error)
+{
+    int64_t now_ms;
+    int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN,
+                                 request->deadline_ms, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    now_ms = simba__sqlite_now_ms(self);
+    rc = simba__sqlite_execute(self, SIMBA__SQLITE_TOLD_TABLE, error, "");
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_TOLD, error, "tntn",
+                                   request->mutex, request->token, self->boot,
+                                   now_ms);
+    }
+    if (rc == SIMBA_OK && request->reason != NULL) {
+        rc = simba__sqlite_execute(
+            self, SIMBA__SQLITE_STORE_TOLD, error, "tntnt", request->mutex,
+            request->token, self->boot,
+            now_ms + request->ttl_ms + request->transition_ms, request->reason);
+    }
+    if (rc == SIMBA_OK) {
+        return simba__sqlite_commit(self, request->deadline_ms, error);
+    }
+    simba__sqlite_rollback(self);
+    return rc;
+}
+
+/* --- breaking ------------------------------------------------------------ */
 
 /* Whose tenure was broken: of several owners not always the oldest. */
 static const char *name_broken(const struct simba__sqlite *self,

@@ -392,6 +392,11 @@ int simba__sqlite_serve(void *argument,
                                   "the tables of %s are there",
                                   self->settings.path);
         return SIMBA_OK;
+    case SIMBA_TELL:
+        return simba__sqlite_tell(self, request, error);
+    case SIMBA_TOLD:
+    case SIMBA_BREAKS:
+        return simba__sqlite_notes(self, request, error);
     default:
         break;
     }

@@ -179,7 +179,8 @@ const simba_backend_ops simba__sqlite_ops = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
                     SIMBA_HAS_STEADY_CLOCK | SIMBA_CAN_OBSERVE |
                     SIMBA_TELLS_ENDED | SIMBA_CAN_SLOTS | SIMBA_NUMBERS_SLOTS |
-                    SIMBA_CAN_HAND_OVER | SIMBA_CAN_INIT,
+                    SIMBA_CAN_HAND_OVER | SIMBA_CAN_INIT | SIMBA_CAN_TELL |
+                    SIMBA_TELLS_BREAKS,
     .subscription = simba__sqlite_observe,
     .drive = drive,
     .schema = simba__sqlite_schema_text,

@@ -55,6 +55,12 @@ enum {
     X(BREAK_TENURE, SIMBA__SQL_BREAK_TENURE)                                   \
     X(AUDIT_TABLE, SIMBA__SQL_AUDIT_TABLE)                                     \
     X(STORE_AUDIT, SIMBA__SQL_STORE_AUDIT)                                     \
+    X(LIST_AUDIT, SIMBA__SQL_LIST_AUDIT)                                       \
+    X(TOLD_TABLE, SIMBA__SQL_TOLD_TABLE)                                       \
+    X(STORE_TOLD, SIMBA__SQL_STORE_TOLD)                                       \
+    X(DROP_TOLD, SIMBA__SQL_DROP_TOLD)                                         \
+    X(LIST_TOLD, SIMBA__SQL_LIST_TOLD)                                         \
+    X(FIND_TABLE, SIMBA__SQL_FIND_TABLE)                                       \
     X(LIST_MUTEXES, SIMBA__SQL_LIST_MUTEXES)                                   \
     X(SIGHTING_TABLE, SIMBA__SQL_SIGHTING_TABLE)                               \
     X(LOAD_SIGHTING, SIMBA__SQL_LOAD_SIGHTING)                                 \
@@ -599,6 +605,14 @@ void simba__sqlite_add_owners(const struct simba__sqlite *self,
 /** Carry out a list. */
 int simba__sqlite_list(struct simba__sqlite *self,
                        simba_request *request,
+                       simba_error *error);
+
+/** What owners tell, or which tenures were broken. */
+int simba__sqlite_notes(struct simba__sqlite *self,
+                        simba_request *request,
+                        simba_error *error);
+int simba__sqlite_tell(struct simba__sqlite *self,
+                       const simba_request *request,
                        simba_error *error);
 
 /** The loaded record says that a tenure was ended by force: say so in the

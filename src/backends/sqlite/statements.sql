@@ -145,6 +145,38 @@ CREATE TABLE IF NOT EXISTS simba_broken (
 INSERT INTO simba_broken (mutex, wall_us, token, owner_id, at_once, uid, reason)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
+-- name: list_audit
+SELECT mutex, wall_us, token, owner_id, at_once, reason
+FROM simba_broken
+WHERE ?1 = '' OR mutex = ?1
+
+-- name: told_table
+-- Made when the first owner tells something about itself: see core/told.h. The
+-- row counts until then by the clock of its boot, and is no secret.
+CREATE TABLE IF NOT EXISTS simba_told (
+    mutex TEXT COLLATE BINARY NOT NULL,
+    token INTEGER NOT NULL,
+    boot TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    told TEXT NOT NULL,
+    PRIMARY KEY (mutex, token)
+) WITHOUT ROWID
+
+-- name: store_told
+INSERT OR REPLACE INTO simba_told (mutex, token, boot, until, told)
+VALUES (?1, ?2, ?3, ?4, ?5)
+
+-- name: drop_told
+DELETE FROM simba_told
+WHERE mutex = ?1 AND (token = ?2 OR boot <> ?3 OR until < ?4)
+
+-- name: list_told
+SELECT mutex, token, told FROM simba_told
+WHERE (?1 = '' OR mutex = ?1) AND boot = ?2 AND until >= ?3
+
+-- name: find_table
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1
+
 -- name: sighting_table
 -- Made with the first sighting: which tenure of another boot stands unchanged,
 -- and since when, by the boot clock of who has seen it.

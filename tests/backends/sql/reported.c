@@ -19,6 +19,24 @@ void simba_request_add_waiter(simba_request *request,
     }
 }
 
+void simba_request_add_told(simba_request *request,
+                            const char *mutex,
+                            uint64_t token,
+                            const char *text)
+{
+    (void)request;
+    (void)mutex;
+    (void)token;
+    (void)text;
+}
+
+void simba_request_add_broken(simba_request *request,
+                              const simba_broken *broken)
+{
+    (void)request;
+    (void)broken;
+}
+
 void simba_request_add_owner(simba_request *request, const simba_owner *owner)
 {
     (void)request;
