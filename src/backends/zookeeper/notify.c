@@ -6,6 +6,7 @@
 #include "util/container.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -126,14 +127,24 @@ void simba__zk_observe(simba_session_mutex *base)
 
 /* --- events -------------------------------------------------------------- */
 
-static bool is_before(const simba__zk_latch *latch, const char *node)
+int simba__zk_before(char *const *before, int count, const char *node)
 {
-    int i = 0;
-
-    while (i < latch->before_count && strcmp(latch->before[i], node) != 0) {
-        i++;
+    while (count > 0 && strcmp(before[count - 1], node) != 0) {
+        count--;
     }
-    return i < latch->before_count;
+    return count - 1;
+}
+
+/* Is it one before this latch? Then its watch has served; the others stay. */
+static bool take_before(simba__zk_latch *latch, const char *node)
+{
+    int i = simba__zk_before(latch->before, latch->before_count, node);
+
+    if (i >= 0 && latch->are_watched) {
+        free(latch->before[i]);
+        latch->before[i] = latch->before[--latch->before_count];
+    }
+    return i >= 0;
 }
 
 /* It may be a latch of ours, or one before it. */
@@ -147,7 +158,7 @@ static bool take_node(const simba_session_mutex *mutex,
         simba__zk_latch *latch = (simba__zk_latch *)e;
         bool is_own =
             e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
-        bool is_watched = is_before(latch, node);
+        bool is_watched = take_before(latch, node);
 
         if (is_watched) {
             simba_entry_unwatched(e);
@@ -207,7 +218,8 @@ static void ask_watches(simba__zk *self, const simba_session_mutex *mutex)
         const simba__zk_latch *latch = (const simba__zk_latch *)e;
 
         if (e->state == SIMBA_KEY_PRESENT && !e->is_leaving) {
-            for (int i = 0; i < latch->before_count && !e->is_unwatched; i++) {
+            for (int i = 0; i < latch->before_count && latch->are_watched;
+                 i++) {
                 simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
                               latch->before[i]);
             }
@@ -236,6 +248,7 @@ static void on_watches_set(simba__zk_batch *batch)
            NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
             ((simba__zk_latch *)e)->is_watched = false;
+            ((simba__zk_latch *)e)->are_watched = false;
             simba_entry_unwatched(e);
             e->confirmed_ms = 0;
         }

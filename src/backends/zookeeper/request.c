@@ -109,41 +109,58 @@ static int failure(const latch_t *latch)
 
 /* --- who else is there --------------------------------------------------- */
 
+static void free_names(char **names, int count)
+{
+    while (count > 0) {
+        free(names[--count]);
+    }
+    free(names);
+}
+
 static void forget_others(latch_t *latch)
 {
     free(latch->lowest);
-    for (int i = 0; i < latch->before_count; i++) {
-        free(latch->before[i]);
-    }
-    free(latch->before);
+    free_names(latch->before, latch->before_count);
     latch->lowest = NULL;
     latch->before = NULL;
     latch->before_count = 0;
+    latch->are_watched = false;
 }
 
-/* Who is watched, and the lowest; without memory nobody. */
+/* Who is to be watched, and the lowest; without memory nobody. After one of
+ * several went the others are watched still: they stand last here, and are not
+ * asked for again. */
 static void keep_others(latch_t *latch, const simba__zk_standing *where)
 {
     char *const *names = reply(latch, 0)->names;
     const simba_crowd_watched *watched = &where->watched;
-    uint32_t count = watched->end - watched->begin + 1;
+    int count = (int)(watched->end - watched->begin) + 1;
+    char **was = latch->before;
+    int was_count = latch->before_count, last = count;
+    int kept = latch->are_watched && latch->base.is_unwatched ? was_count : 0;
     bool is_whole = true;
 
+    latch->before = NULL;
+    latch->before_count = latch->asked_count = 0;
     forget_others(latch);
     latch->lowest = where->lowest < 0 ? NULL : strdup(names[where->lowest]);
     latch->before = where->before < 0 || where->is_owner
                         ? NULL
-                        : calloc(count, sizeof latch->before[0]);
-    for (uint32_t i = 1; latch->before != NULL && i <= count; i++) {
-        uint32_t at = i < count ? watched->end - i : watched->other;
+                        : calloc((size_t)count, sizeof latch->before[0]);
+    for (int i = 1; latch->before != NULL && i <= count; i++) {
+        const char *name =
+            names[i < count ? watched->end - (uint32_t)i : watched->other];
+        bool is_kept = simba__zk_before(was, kept, name) >= 0;
+        int at = is_kept ? --last : latch->asked_count++;
 
-        latch->before[i - 1] = strdup(names[at]);
-        is_whole &= latch->before[i - 1] != NULL;
+        latch->before[at] = strdup(name);
+        is_whole &= latch->before[at] != NULL;
         latch->before_count++;
     }
     if (!is_whole) {
         forget_others(latch);
     }
+    free_names(was, was_count);
 }
 
 static int find(const simba__zk_reply *all, const char *name)
@@ -210,16 +227,17 @@ static bool joins(const latch_t *latch)
  * them. */
 static void take_queue(latch_t *latch)
 {
-    int rc = latch->batch.replies[0].rc;
+    bool has_one_gone = latch->base.is_unwatched; /* since it was sent */
+    int rc = joins(latch) ? SIMBA__ZK_OK : latch->batch.replies[0].rc;
 
-    for (int i = 1; joins(latch) && i < latch->before_count; i++) {
+    for (int i = 0; joins(latch) && i < latch->asked_count; i++) {
         rc = rc == SIMBA__ZK_OK ? latch->batch.replies[i].rc : rc;
     }
-    latch->base.is_unwatched = false;
+    latch->are_watched = joins(latch) && rc == SIMBA__ZK_OK && !has_one_gone;
     if (rc != SIMBA__ZK_OK) {
         simba_entry_unwatched(&latch->base);
     }
-    if (joins(latch) && rc == SIMBA__ZK_NO_NODE) {
+    if (joins(latch) && (rc == SIMBA__ZK_NO_NODE || has_one_gone)) {
         send_look(latch); /* it went before it could be watched */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
         fail(latch, rc);
@@ -254,6 +272,7 @@ static void take_standing(latch_t *latch)
         .stat = {.czxid = latch->czxid, .ctime_ms = latch->ctime_ms},
         .data = latch->base.id,
         .length = (int)strlen(latch->base.id)};
+    int asked = joins(latch) ? latch->asked_count : 0;
 
     latch->base.position = simba__zk_position(latch->node);
     if (latch->czxid <= 0 || latch->base.position == 0) {
@@ -276,13 +295,14 @@ static void take_standing(latch_t *latch)
     } else {
         begin(latch);
         /* One on existence would be set on what is gone. */
-        for (int i = 0; joins(latch) && i < latch->before_count; i++) {
+        for (int i = 0; i < asked; i++) {
             ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, latch->before[i]);
         }
-        if (!joins(latch) || strcmp(latch->before[latch->before_count - 1],
-                                    latch->lowest) != 0) {
+        if (asked == 0 ||
+            strcmp(latch->before[asked - 1], latch->lowest) != 0) {
             ask(latch, SIMBA__ZK_GET_DATA, latch->lowest);
         }
+        latch->base.is_unwatched = false;
         send(latch, take_queue);
     }
 }

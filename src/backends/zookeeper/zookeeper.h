@@ -262,8 +262,9 @@ struct simba__zk_latch {
     int rounds;                            /* batches for this step */
     bool is_found, is_owner;               /* among the children */
     char *lowest;                          /* its node; NULL: none */
-    char **before; /* those that are watched, the farthest last */
-    int before_count;
+    char **before;                         /* those that are to be watched, */
+    int before_count, asked_count;         /* so many of them from now on */
+    bool are_watched;                      /* all of them are */
 
     simba__zk_batch own;  /* the watch on our own node */
     simba_timer watching; /* when to set it */
@@ -347,6 +348,9 @@ void simba__zk_remove(simba_entry *entry);
 void simba__zk_forget(simba_entry *entry);
 
 /* --- notify.c ------------------------------------------------------------ */
+
+/** Where a node is among these names; -1: nowhere. */
+int simba__zk_before(char *const *before, int count, const char *node);
 
 /** Watch our own node, soon. A mutex held for a moment is spared that. */
 void simba__zk_watch_own(simba__zk_latch *latch);

@@ -65,6 +65,55 @@ ZK_TEST(test_many__release_wakes_one)
     assert_int_equal(count_children(mutex_path), CROWD - 3);
 }
 
+/* --- several owners ------------------------------------------------------ */
+
+enum { SLOTS = 20, PROCESSES = 25 };
+
+/* The newest owner goes, which most of those who wait watch: they need to watch
+ * one more each, and not all of them anew. */
+ZK_TEST(test_many__release_of_one_of_several_is_no_herd)
+{
+    static struct handle processes[PROCESSES];
+    struct who owners[SLOTS];
+    int granted = 0;
+    long before;
+
+    open_handles();
+    for (int i = 0; i < SLOTS; i++) {
+        owners[i] = person(&second, "owner");
+        owners[i].slots = SLOTS;
+        ask(&owners[i]);
+        expect_mine(&owners[i]);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(try_open(&processes[i], "//%s", servers.hosts),
+                         SIMBA_OK);
+        crowd[i] = person(&processes[i], "waiter");
+        crowd[i].slots = SLOTS;
+        ask(&crowd[i]);
+        assert_true(got.is_queued);
+    }
+    before = received();
+    release(&owners[SLOTS - 1]);
+    for (int i = 0; i < PROCESSES; i++) {
+        if (handle_woken(&processes[i], mutex, i < SLOTS ? PATIENCE_MS : 0)) {
+            ask(&crowd[i]);
+            granted += got.mine;
+        }
+    }
+    print_message("# %ld packets\n", received() - before);
+    assert_true(received() - before < 150); /* pings and renewals included */
+    assert_int_equal(granted, 1);
+    /* Who was not granted is told again. */
+    release(&owners[SLOTS - 2]);
+    assert_true(handle_woken(&processes[1], mutex, PATIENCE_MS));
+    ask(&crowd[1]);
+    assert_true(got.mine);
+    for (int i = 0; i < PROCESSES; i++) {
+        handle_close(&processes[i]);
+    }
+}
+
 /* --- the backstop -------------------------------------------------------- */
 
 enum { FEW = 200 };
