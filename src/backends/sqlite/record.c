@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a long queue fewer are read where that will do. */
+enum { QUEUE_HEAD = 4, QUEUE_MORE = 32 };
+
 /* Tombstones of other boots go when they are this old. */
 #define STALE_US (UINT64_C(24) * 3600 * 1000000)
 
@@ -260,18 +263,68 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
            (is_gone || append(&record->after, &waiter));
 }
 
+/* Does the beginning of a long queue do? It does for an owner that leaves, and
+ * for who asks from there: an offer goes to the first who lives, and the second
+ * is told. Who is new must know the last position, who missed its offer goes to
+ * the end, a named successor may be anywhere, and so may one that fits beside
+ * other owners. */
+static bool is_enough(const struct simba__sqlite *self,
+                      const simba_request *request)
+{
+    const struct simba__sqlite_record *record = &self->record;
+    const struct simba__mutex_record *after = &record->after;
+    bool is_owner = simba__attempt_equal(after->attempt, request->attempt);
+    bool is_held = simba__mutex_is_held(after, record->now_ms) &&
+                   !record->before.is_offered;
+    bool is_offered =
+        after->is_offered && after->offered_until_ms >= record->now_ms;
+    bool is_known =
+        request->kind == SIMBA_RELEASE
+            ? is_held && is_owner
+            : request->kind == SIMBA_ACQUIRE && (is_held || is_offered);
+    bool is_me =
+        is_owner || (is_offered && simba__attempt_equal(after->offered.attempt,
+                                                        request->attempt));
+    int live = 0;
+
+    if (!is_known || self->settings.is_trusted || record->is_crowd ||
+        request->to != NULL || request->slots > 1) {
+        return false;
+    }
+    for (size_t i = 0; i < after->queue_count; i++) {
+        const struct simba__waiter *waiter = &after->queue[i];
+        const char *process = record->peers[waiter->connection].process;
+
+        if (waiter->slots > 1) {
+            return false;
+        }
+        if (simba__attempt_equal(waiter->attempt, request->attempt)) {
+            is_me = true;
+        } else if (live < 2 && waiter->lapses_ms >= record->now_ms) {
+            live += simba__sqlite_life_of(self, process) != SIMBA__SQLITE_DEAD;
+        }
+    }
+    return is_me && live == 2;
+}
+
 static int load_queue(struct simba__sqlite *self,
-                      const char *mutex,
+                      const simba_request *request,
                       simba_error *error)
 {
     sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE,
-                                              error, "t", mutex);
-    int rc;
+                                              error, "t", request->mutex);
+    int rc, count = 0;
 
     if (row == NULL) {
         return error->code;
     }
     while ((rc = sqlite3_step(row)) == SQLITE_ROW) {
+        count++;
+        if ((count == QUEUE_HEAD || count == QUEUE_MORE) &&
+            is_enough(self, request)) {
+            rc = SQLITE_DONE;
+            break;
+        }
         if (!read_waiter(self, row)) {
             rc = SQLITE_NOMEM;
             break;
@@ -347,7 +400,7 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     record->after.tenure_token = record->before.tenure_token;
     record->after.former_token = record->before.former_token;
     if (rc == SIMBA_OK && !is_owner_only) {
-        rc = load_queue(self, request->mutex, error);
+        rc = load_queue(self, request, error);
     }
     if (rc == SIMBA_OK && !is_owner_only) {
         rc = load_tombstone(self, request->attempt, error);

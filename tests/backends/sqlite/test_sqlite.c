@@ -263,6 +263,41 @@ SQLITE_TEST(test_sqlite__first_come_is_first_served)
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
 }
 
+/* Who was read of the queue by the last request. */
+static size_t count_read(const struct handle *handle)
+{
+    return ((struct simba__sqlite *)handle->backend)->record.before.queue_count;
+}
+
+SQLITE_TEST(test_sqlite__hand_over_reads_the_beginning_of_the_queue_only)
+{
+    enum { WAITERS = 50 };
+    struct who owner = person(&first, "owner"), waiters[WAITERS];
+    char names[WAITERS][8];
+
+    must_open(&first, "");
+    ask(&owner);
+    for (int i = 0; i < WAITERS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "w%d", i);
+        waiters[i] = person(&first, names[i]);
+        ask(&waiters[i]);
+        expect_queued(i == 0);
+    }
+    for (int i = 0; i < 3; i++) { /* who asks again from the beginning, */
+        ask(&waiters[i]);
+        expect_queued(i == 0);
+        assert_in_range(count_read(&first), 1, 8);
+    }
+    ask(&waiters[WAITERS - 1]); /* from the end, */
+    expect_queued(false);
+    assert_int_equal(count_read(&first), WAITERS);
+    release(&owner); /* and who leaves */
+    assert_in_range(count_read(&first), 1, 8);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), WAITERS);
+    assert_int_equal(
+        sql("SELECT id = 'w0' FROM simba_line WHERE called_until > 0"), 1);
+}
+
 SQLITE_TEST(test_sqlite__offered_one_who_stays_away_goes_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
