@@ -69,6 +69,25 @@ static void nobody_is_asked_in_vain(struct tck *t)
     EXPECT_TEXT(t, tck_renew(a)->asked, "@");
 }
 
+/* Beside the other owners there is no place for one that wants to be alone. */
+static void who_does_not_fit_is_not_asked_for(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *alone = tck_stranger(t), *sharer = tck_stranger(t);
+    struct tck_contender *admin = tck_stranger(t);
+
+    a->slots = b->slots = sharer->slots = 2;
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(b);
+    EXPECT_QUEUED(alone);
+    EXPECT_QUEUED(sharer);
+    EXPECT_TEXT(t, tck_hand_over(admin, alone->id)->to, "");
+    EXPECT(t, admin->reply.mine);
+    EXPECT_TEXT(t, tck_renew(a)->asked, "");
+    EXPECT_TEXT(t, tck_hand_over(admin, sharer->id)->to, sharer->id);
+    EXPECT_TEXT(t, tck_renew(a)->asked, sharer->id);
+}
+
 static const struct tck_case cases[] = {
     {"hand_over.successor_is_the_next",
      "Whom a release names is the next, if it waits, before all others (S11).",
@@ -84,6 +103,10 @@ static const struct tck_case cases[] = {
      "Nobody is asked to hand over if nobody waits, or not the one that was "
      "named.",
      nobody_is_asked_in_vain, TCK_HAND_OVER},
+    {"hand_over.who_does_not_fit_is_not_asked_for",
+     "Nobody is asked to hand over to one that would not fit in beside the "
+     "owners that stay.",
+     who_does_not_fit_is_not_asked_for, TCK_HAND_OVER | TCK_NUMBERS_SLOTS},
 };
 
 const struct tck_topic tck_topic_hand_over = TCK_TOPIC(cases);

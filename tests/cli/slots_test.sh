@@ -115,6 +115,20 @@ leader_hands_over_to_the_one_that_is_named() {
     wait
 }
 
+# Who wants the mutex alone has no place beside the other owners.
+successor_that_does_not_fit_is_refused() {
+    "$simba" -q lead f -s --id a -- sleep 60 &
+    "$simba" -q lead f -s --id b -- sleep 60 &
+    within 20 owned 2 f || return 1
+    "$simba" -q lead f --id alone -- sleep 60 &
+    within 20 waits alone f &&
+        code 78 "$simba" -q hand-over f --to alone 2>"$scratch/err" &&
+        has "$scratch/err" "no place beside the others" && owned 2 f
+    same refused 0 $?
+    kill $(jobs -p)
+    wait
+}
+
 # 'lead' takes USR1 as an order to hand over, and does not pass it on; without
 # anybody who waits it goes on.
 leader_hands_over_on_usr1() {

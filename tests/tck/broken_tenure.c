@@ -215,6 +215,19 @@ static void say_as_asked(struct simba__mutex_record *record,
     }
 }
 
+/* Who is named is asked for, whether or not it fits in beside the others. */
+static void asked_in_vain(struct simba__mutex_record *record,
+                          simba_request *request)
+{
+    simba_reply *reply = &request->reply;
+
+    (void)record;
+    if (request->kind == SIMBA_HAND_OVER && request->to != NULL &&
+        reply->owned > 1) {
+        snprintf(reply->to, sizeof reply->to, "%s", request->to);
+    }
+}
+
 /* --- tombstones ---------------------------------------------------------- */
 
 static void no_tombstone(struct simba__mutex_record *record,
@@ -289,5 +302,6 @@ const struct fault broken_tenures[] = {
     {.name = "successor_passed", PLANT(SUCCESSOR_PASSED)},
     {.name = "successor_dead", PLANT(SUCCESSOR_DEAD_WAITED_FOR)},
     {.name = "asked_forgotten", PLANT(ASKED_FORGOTTEN)},
+    {.name = "asked_in_vain", .after = asked_in_vain},
     {.name = NULL},
 };

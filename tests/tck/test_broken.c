@@ -32,6 +32,7 @@ enum { PATIENCE_MS = 3000 };
     X(told_kept, "tell.is_told_anew_and_forgotten")                            \
     X(told_lasts, "tell.is_gone_with_its_lease")                               \
     X(breaks_untold, "admin.breaks_are_written_down")                          \
+    X(asked_in_vain, "hand_over.who_does_not_fit_is_not_asked_for")            \
     X(token_stuck, "token.grows_with_every_tenure")                            \
     X(token_counts, "token.follows_the_clock")                                 \
     X(token_grows_by_renewal, "renew.token_is_kept")                           \
