@@ -22,6 +22,15 @@ waits() {
     "$simba" --json show "$2" | grep -q "\"waiters\":.*\"id\":\"$1\""
 }
 
+# End what runs in the background; what came before this counts.
+end_all() {
+    local code=$?
+
+    kill $(jobs -p)
+    wait
+    return $code
+}
+
 # ── Slots ────────────────────────────────────────────────────────────────────
 
 # Each marks its slot while it is inside; nobody finds it marked.
@@ -49,8 +58,7 @@ killed_holder_leaves_its_slot_to_the_next() {
     kill -KILL "$(jobs -p | head -n 1)"
     within 20 test -s "$scratch/slot" && same slot 0 "$(cat "$scratch/slot")" &&
         owned 2 k
-    kill $(jobs -p)
-    wait
+    end_all
 }
 
 # Each tenure of several owners has its lines, also when the oldest ends.
@@ -80,8 +88,7 @@ shared_and_exclusive_keep_each_other_out() {
     code 0 "$simba" lock -s -n r -- true &&
         code 75 "$simba" -q lock -x -n r -- true 2>/dev/null &&
         code 75 "$simba" -q lock -n r -- true 2>/dev/null
-    kill $(jobs -p)
-    wait
+    end_all
 }
 
 slot_is_told_to_slotted_commands_only() {
@@ -111,8 +118,7 @@ leader_hands_over_to_the_one_that_is_named() {
         code 0 "$simba" --json hand-over h >"$scratch/out" &&
         has "$scratch/out" '"event":"asked"' &&
         has "$scratch/out" '"to":"b"' && within 20 is_owner b h
-    kill $(jobs -p)
-    wait
+    end_all
 }
 
 # Who wants the mutex alone has no place beside the other owners.
@@ -124,9 +130,7 @@ successor_that_does_not_fit_is_refused() {
     within 20 waits alone f &&
         code 78 "$simba" -q hand-over f --to alone 2>"$scratch/err" &&
         has "$scratch/err" "no place beside the others" && owned 2 f
-    same refused 0 $?
-    kill $(jobs -p)
-    wait
+    end_all
 }
 
 # 'lead' takes USR1 as an order to hand over, and does not pass it on; without
@@ -143,9 +147,7 @@ leader_hands_over_on_usr1() {
     within 20 waits b u && kill -USR1 "$pid" &&
         within 20 test -s "$scratch/b.u" && within 20 waits a u &&
         is_owner b u
-    same led 0 $?
-    kill $(jobs -p)
-    wait
+    end_all
 }
 
 run_tests
