@@ -25,3 +25,9 @@ with simba.lock("nightly", store=sys.argv[1], wait=30) as lease:
     assert lease.is_owner and lease.token > 0
 print("ok - pip_installs_against_the_library")
 PYTHON
+awk '/^```python$/ { on = 1; next } /^```/ { on = 0 } on' \
+    "$source/../../README.md" >"$scratch/readme.py"
+[ -s "$scratch/readme.py" ]
+SIMBA_STORE=sqlite:$scratch/simba.db PYTHONPATH=$scratch/site "$python" \
+    "$scratch/readme.py"
+echo "ok - pip_runs_the_program_of_the_readme"

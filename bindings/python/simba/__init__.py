@@ -136,7 +136,7 @@ class watch:
     def __init__(self, mutex: str, *, store: StoreLike = None,
                  poll: Duration = 1) -> None:
         self._seen: queue.SimpleQueue[Optional[State]] = queue.SimpleQueue()
-        self._tell: Callable[[], None] = lambda: None
+        self._tell: Callable[[], object] = lambda: None
         self._watcher = Watcher(mutex, self._changed, store=store, poll=poll)
 
     def _changed(self, state: State) -> None:

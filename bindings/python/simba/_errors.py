@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from ._simba import ffi, lib
 
@@ -95,7 +96,7 @@ _classes = {
 }
 
 
-def error_of(code: int, error: object) -> Error:
+def error_of(code: int, error: Any) -> Error:
     """The exception for a code and what the library says of it."""
     message = ffi.string(error.message).decode(errors="replace")
     made = _classes.get(code, Internal)(message)

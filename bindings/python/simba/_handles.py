@@ -398,7 +398,7 @@ class in_thread:
         self._end = threading.Event()
         self._result: Any = None
         self._raised: Optional[BaseException] = None
-        self._then: list[Callable[[], None]] = []
+        self._then: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._run_call,
                                         args=(call, arguments),
                                         name="simba-wait", daemon=True)
@@ -414,7 +414,7 @@ class in_thread:
         for then in self._then:
             then()
 
-    def then(self, then: Callable[[], None]) -> None:
+    def then(self, then: Callable[[], object]) -> None:
         """Have it called at the end, or now."""
         with _lock:
             if not self._end.is_set():
@@ -528,7 +528,7 @@ class Run:
 
 @ffi.def_extern(error=-14)
 def py_work(user: Any, run: Any, error: Any) -> int:
-    scheduler = _live.get(int(ffi.cast("intptr_t", user)))
+    scheduler: Any = _live.get(int(ffi.cast("intptr_t", user)))
     _thread.inside = (scheduler,)
     try:
         scheduler.work(Run(run))
