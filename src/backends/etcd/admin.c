@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DENIED = 7 }; /* gRPC's status for what our user may not ask */
+
 /* One of them under way. */
 struct admin {
     struct simba__admin base;
     simba__etcd_txn txn;
+    bool is_denied; /* what was asked of any server; its reply is empty */
     void (*taken)(struct admin *admin);
     /* A list, as far as it has come. */
     simba_listed *listed;
@@ -32,7 +35,12 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 {
     struct admin *admin = container_of(txn, struct admin, txn);
 
-    if (status == SIMBA_OK) {
+    admin->is_denied =
+        status != SIMBA_OK && error->native == DENIED && txn->rpc.is_leaderless;
+    if (admin->is_denied) {
+        txn->rpc.reply = (simba__pb_bytes){"", 0};
+    }
+    if (status == SIMBA_OK || admin->is_denied) {
         admin->taken(admin);
     } else {
         finish(admin, status, error);
@@ -375,7 +383,9 @@ static void take_alarms(struct admin *admin)
                    "acquired or renewed; compact, defragment, disarm the alarm"
                  : "a server's data is corrupt: replace it");
     }
-    if (!is_any) {
+    if (admin->is_denied) {
+        FIND(NOTE, "alarm", "this user may not ask whether there are alarms");
+    } else if (!is_any) {
         FIND(OK, "alarm", "no server raises an alarm");
     }
     FIND(OK, "clock",
@@ -396,8 +406,12 @@ static void take_members(struct admin *admin)
     while (simba__pb_next(&rest, 2, &member)) {
         *(simba__pb_read(member).number[5] != 0 ? &learners : &voters) += 1;
     }
-    simba__servers_find_quorum(admin->base.request, "quorum", voters,
-                               SIMBA_FINDING_WEAK);
+    if (admin->is_denied) {
+        FIND(NOTE, "quorum", "this user may not ask how many servers vote");
+    } else {
+        simba__servers_find_quorum(admin->base.request, "quorum", voters,
+                                   SIMBA_FINDING_WEAK);
+    }
     if (learners > 0) {
         FIND(NOTE, "learners", "%d servers learn and have no vote yet",
              learners);
@@ -417,15 +431,23 @@ static void take_status(struct admin *admin)
     simba__pb_fields status = simba__pb_read(admin->txn.rpc.reply);
     simba__pb_bytes version = status.bytes[2];
 
-    FIND(OK, "version", "etcd %.*s",
-         (int)(version.length > 40 ? 40 : version.length),
-         version.length == 0 ? "" : version.at);
-    if (status.number[4] == 0) {
-        FIND(SERIOUS, "leader", "there is no leader: nothing can be acquired");
-    } else if (status.number[10] != 0) {
-        FIND(SERIOUS, "leader", "this server only learns: name one that votes");
+    if (admin->is_denied) { /* since etcd 3.6, to all but root */
+        FIND(NOTE, "leader",
+             "this user may not ask which version this is, and whether there "
+             "is a leader");
     } else {
-        FIND(OK, "leader", "the servers have a leader");
+        FIND(OK, "version", "etcd %.*s",
+             (int)(version.length > 40 ? 40 : version.length),
+             version.length == 0 ? "" : version.at);
+        if (status.number[4] == 0) {
+            FIND(SERIOUS, "leader",
+                 "there is no leader: nothing can be acquired");
+        } else if (status.number[10] != 0) {
+            FIND(SERIOUS, "leader",
+                 "this server only learns: name one that votes");
+        } else {
+            FIND(OK, "leader", "the servers have a leader");
+        }
     }
     simba__servers_find_tls(servers, admin->base.request);
     if (servers->url.user != NULL) {
