@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Who is offered the mutex has 300 ms to come. */
+enum { OFFER_MS = 280 };
+
 static void close_report(void *what)
 {
     simba_report_close(what);
@@ -253,6 +256,26 @@ static void break_wakes_the_next(struct tck *t)
     AWAIT(t, atomic_load(&w->acquired) == 1);
 }
 
+/* The order of those who wait is none of the tenure's (S11). */
+static void break_keeps_the_queue(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
+    int64_t since;
+
+    EXPECT_GRANTED(a);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
+    since = simba_loop_now_ms();
+    EXPECT_STATUS(t, end_tenure(t, c->store, a->token, true), SIMBA_OK);
+    tck_ask(c);
+    tck_ask(b);
+    EXPECT_SWIFT(t, since, OFFER_MS);
+    EXPECT(t, !c->reply.mine);
+    EXPECT(t, b->reply.mine);
+}
+
 static void break_ends_with_the_lease(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
@@ -362,6 +385,10 @@ static const struct tck_case cases[] = {
     {"admin.break_wakes_the_next",
      "Who is next in the queue of a tenure broken at once is woken (S10).",
      break_wakes_the_next, TCK_BREAK},
+    {"admin.break_keeps_the_queue",
+     "After a tenure was broken at once, those who wait are granted in their "
+     "order (S11).",
+     break_keeps_the_queue, TCK_BREAK},
     {"admin.break_ends_with_the_lease",
      "A tenure that is broken is not renewed any more, and free when its lease "
      "is over, not before.",

@@ -162,6 +162,36 @@ static void who_left_is_skipped(struct tck *t)
     expect_passed(q.a, q.c, q.d);
 }
 
+/* Neither who was the first and has left, nor who was the last, leaves a place
+ * that somebody could take before those who are there (S11). */
+static void who_comes_after_one_that_left_is_last(struct tck *t)
+{
+    struct queue q = line_up(t);
+    struct tck_contender *late = tck_stranger(t);
+
+    tck_leave(q.b);
+    tck_leave(q.d);
+    EXPECT_QUEUED(late);
+    EXPECT(t, late->position > q.c->position);
+    expect_passed(q.a, q.c, late);
+    tck_release(q.c);
+    EXPECT_GRANTED(late);
+}
+
+/* Not of the one that owned it when they came. */
+static void who_waits_hears_of_the_new_owner(struct tck *t)
+{
+    struct queue q = line_up(t);
+    int64_t since = simba_loop_now_ms();
+
+    tck_release(q.a);
+    EXPECT_GRANTED(q.b);
+    EXPECT_QUEUED(q.d);
+    EXPECT_SWIFT(t, since, OFFER_MS);
+    EXPECT_TEXT(t, q.d->reply.owner.id, q.b->id);
+    EXPECT_NUMBER(t, q.d->reply.owner.token, q.b->token);
+}
+
 static void leaving_twice_does_no_harm(struct tck *t)
 {
     struct queue q = line_up(t);
@@ -455,6 +485,12 @@ static const struct tck_case cases[] = {
      position_is_brought_back, TCK_TENURE_LEASE},
     {"queue.who_left_is_skipped", "Who left the queue is not waited for.",
      who_left_is_skipped, 0},
+    {"queue.who_comes_after_one_that_left_is_last",
+     "Who left makes no place before those who are there (S11).",
+     who_comes_after_one_that_left_is_last, 0},
+    {"queue.who_waits_hears_of_the_new_owner",
+     "Who asks again is told who owns it now, not who did when it came.",
+     who_waits_hears_of_the_new_owner, 0},
     {"queue.leaving_twice_does_no_harm",
      "Leaving can be repeated, and does nothing to others.",
      leaving_twice_does_no_harm, 0},

@@ -18,6 +18,36 @@ static void position_ignored(struct simba__mutex_record *record,
     request->position = 0;
 }
 
+/* The place of who left is the next one's, as where places are numbered by how
+ * many there are. */
+static uint64_t left_position;
+
+static void joins_where_one_left(struct simba__mutex_record *record,
+                                 simba_request *request)
+{
+    if (request->kind == SIMBA_ACQUIRE && request->join &&
+        request->position == 0) {
+        request->position = left_position;
+        left_position = 0;
+    }
+    for (size_t i = 0; request->kind == SIMBA_LEAVE && i < record->queue_count;
+         i++) {
+        if (simba__attempt_equal(record->queue[i].attempt, request->attempt)) {
+            left_position =
+                left_position == 0 ? record->queue[i].position : left_position;
+        }
+    }
+}
+
+static void break_drops_the_queue(struct simba__mutex_record *record,
+                                  simba_request *request)
+{
+    if (request->kind == SIMBA_BREAK) {
+        record->queue_count = 0;
+        record->is_offered = false;
+    }
+}
+
 /* --- the one it is offered to -------------------------------------------- */
 
 static void offer_short(struct simba__mutex_record *record,
@@ -224,6 +254,8 @@ const struct fault broken_others[] = {
      .before = note_missing,
      .after = position_kept},
     {.name = "position_ignored", .before = position_ignored},
+    {.name = "joins_where_one_left", .before = joins_where_one_left},
+    {.name = "break_drops_the_queue", .after = break_drops_the_queue},
     {.name = "reading_takes", .before = reading_takes},
     {.name = "case_folded", .rename = fold_case},
     {.name = "names_trimmed", .rename = trim},

@@ -102,6 +102,34 @@ static void broken_submit(simba_connection *connection,
     simba_connection_submit(connection, exchange);
 }
 
+/* The last grant of all, and over which session. */
+static struct {
+    uint64_t session, token;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+} was_granted;
+
+/* Whoever has this session owns what the session does. */
+static bool is_of_owner(const simba_entry *entry)
+{
+    const simba_entry *e = entry->mutex->entries;
+
+    while (e != NULL && !e->was_granted) {
+        e = e->next;
+    }
+    return e != NULL;
+}
+
+/* As it was when it was seen first. */
+static void remember_owner(simba_entry *entry)
+{
+    simba_owner *seen = &entry->mutex->owner;
+
+    if (seen->id[0] == '\0') {
+        *seen = entry->owner;
+    }
+    entry->owner = *seen;
+}
+
 static void broken_done(simba_entry *entry,
                         int status,
                         const simba_error *error,
@@ -117,6 +145,26 @@ static void broken_done(simba_entry *entry,
         (void)simba_connection_write(
             ask->store->base.connection, ask->line,
             (size_t)(strchr(ask->line, '\n') + 1 - ask->line));
+    }
+    if (status == SIMBA_OK && standing == SIMBA_STANDS_BEHIND &&
+        is("session_owns") && is_of_owner(entry)) {
+        standing = SIMBA_STANDS_FIRST;
+        entry->token = entry->owner.token;
+    }
+    if (is("token_of_the_session") && standing == SIMBA_STANDS_FIRST) {
+        entry->token = entry->owner.token = ask->store->session;
+    }
+    if (is("positions_of_the_handle") && entry->position != 0) {
+        entry->position = entry->number;
+    }
+    if (status == SIMBA_OK && standing == SIMBA_STANDS_FIRST) {
+        was_granted.session = ask->store->session;
+        was_granted.token = entry->token;
+        snprintf(was_granted.mutex, sizeof was_granted.mutex, "%s",
+                 simba_session_mutex_name(entry->mutex));
+    }
+    if (status == SIMBA_OK && is("owner_remembered")) {
+        remember_owner(entry);
     }
     entry->is_head |= is("everybody_is_head");
     entry->wait_ms = is("asks_all_the_time") ? 1 : entry->wait_ms;
@@ -144,6 +192,16 @@ static void remove_without_tombstone(simba_entry *entry)
     step(entry, "del", 0);
 }
 
+/* Its session's end will do. */
+static void remove_owned_only(simba_entry *entry)
+{
+    if (entry->release != NULL && entry->release->kind == SIMBA_LEAVE) {
+        simba_entry_done(entry, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+    } else {
+        remove_key(entry);
+    }
+}
+
 /* It will arrive. */
 static void remove_unanswered(simba_entry *entry)
 {
@@ -155,6 +213,22 @@ static void remove_unanswered(simba_entry *entry)
         submit(ask, entry->store, 0);
     }
     simba_entry_done(entry, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+}
+
+/* What this handle owned last it gets again without asking. */
+static void put_from_memory(simba_entry *entry)
+{
+    const struct store *store = (const struct store *)entry->store;
+    const char *mutex = simba_session_mutex_name(entry->mutex);
+
+    if (was_granted.session != 0 && was_granted.session == store->session &&
+        strcmp(was_granted.mutex, mutex) == 0) {
+        entry->token = ++was_granted.token;
+        entry->position = 1;
+        simba_entry_done(entry, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
+    } else {
+        put(entry);
+    }
 }
 
 /* In doubt, another key: the first is not known to be there. */
@@ -251,10 +325,13 @@ static int open_broken(const simba_backend_config *config,
     fault = chosen;
     ops.lease_ms = is("lease_never_filled") ? claim_all : ops.lease_ms;
     ops.look = is("head_never_evicted") ? look_only : ops.look;
-    ops.put = is("second_key_in_doubt") ? put_another : ops.put;
-    ops.remove = is("tombstone_ignored")    ? remove_without_tombstone
-                 : is("release_unanswered") ? remove_unanswered
-                                            : ops.remove;
+    ops.put = is("second_key_in_doubt")  ? put_another
+              : is("grants_from_memory") ? put_from_memory
+                                         : ops.put;
+    ops.remove = is("tombstone_ignored")     ? remove_without_tombstone
+                 : is("release_unanswered")  ? remove_unanswered
+                 : is("leaves_with_session") ? remove_owned_only
+                                             : ops.remove;
     ops.renew = is("renews_from_memory") ? renew_from_memory : ops.renew;
     ops.admin = is("reads_nothing") ? read_nothing : ops.admin;
     ops.close_session = is("session_left") ? NULL : ops.close_session;

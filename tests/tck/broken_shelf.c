@@ -6,6 +6,7 @@
 #include <simba/sys/backend.h>
 #include <simba/sys/mutex_value.h>
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,8 +71,15 @@ static int broken_serve(const struct handle *h,
         host.now_ms = 1;
     } else if (strcmp(fault, "one_number_for_all") == 0) {
         host.connection = 1;
+    } else if (strcmp(fault, "tries_join") == 0) {
+        request->join = true;
     }
     rc = simba_value_serve(&host, request, change, error);
+    if (strcmp(fault, "ids_folded") == 0) { /* as a column compares them */
+        for (char *c = request->reply.owner.id; *c != '\0'; c++) {
+            *c = (char)tolower((unsigned char)*c);
+        }
+    }
     if (rc != SIMBA_OK || change->bytes == NULL) {
         return rc;
     }
@@ -79,6 +87,15 @@ static int broken_serve(const struct handle *h,
         change->size = ROOM; /* what fits into the column */
     } else if (strcmp(fault, "renewal_unwritten") == 0 &&
                request->kind == SIMBA_RENEW) {
+        drop(change);
+    } else if (strcmp(fault, "leave_unwritten") == 0 &&
+               request->kind == SIMBA_LEAVE) {
+        drop(change);
+    } else if (strcmp(fault, "break_unwritten") == 0 &&
+               request->kind == SIMBA_BREAK) {
+        drop(change);
+    } else if (strcmp(fault, "waiter_not_released") == 0 &&
+               request->kind == SIMBA_RELEASE && request->token == 0) {
         drop(change);
     } else if (strcmp(fault, "free_is_deleted") == 0 &&
                request->kind == SIMBA_RELEASE) {

@@ -79,6 +79,8 @@ enum { PATIENCE_MS = 3000 };
     X(offer_long, "offer.is_over_in_time")                                     \
     X(missed_offer_keeps_position, "offer.missed_one_costs_the_position")      \
     X(position_ignored, "queue.position_is_brought_back")                      \
+    X(joins_where_one_left, "queue.who_comes_after_one_that_left_is_last")     \
+    X(break_drops_the_queue, "admin.break_keeps_the_queue")                    \
     X(wait_nothing, "times.wait_is_what_is_left")                              \
     X(wait_whole_lease, "times.wait_is_what_is_left")                          \
     X(read_without_times, "times.stand_in_order")                              \
@@ -126,7 +128,13 @@ enum { PATIENCE_MS = 3000 };
     X(leaks_a_descriptor, "lifecycle.descriptors_are_its_own")                 \
     X(asks_all_the_time, "expire.refusal_tells_how_long_to_wait")              \
     X(everybody_is_head, "queue.only_the_first_is_head")                       \
-    X(reads_nothing, "token.is_told_to_the_contender")
+    X(reads_nothing, "token.is_told_to_the_contender")                         \
+    X(session_owns, "acquire.two_on_one_handle_exclude_each_other")            \
+    X(token_of_the_session, "token.grows_with_every_tenure")                   \
+    X(positions_of_the_handle, "queue.many_stand_in_order")                    \
+    X(owner_remembered, "queue.who_waits_hears_of_the_new_owner")              \
+    X(grants_from_memory, "storm.nothing_unsafe_happens")                      \
+    X(leaves_with_session, "queue.who_left_is_skipped")
 
 /* And of clock stores that have the model from the kit, made of
  * examples/backend/simba-shelf.c. */
@@ -138,7 +146,12 @@ enum { PATIENCE_MS = 3000 };
     X(renewal_unwritten, "renew.lease_runs_from_the_renewal")                  \
     X(free_is_deleted, "queue.first_come_first_served")                        \
     X(written_blindly, "many.one_of_those_who_come_at_once")                   \
-    X(nobody_notified, "wake_ups.release_is_not_waited_out")
+    X(nobody_notified, "wake_ups.release_is_not_waited_out")                   \
+    X(tries_join, "acquire.trying_takes_no_position")                          \
+    X(ids_folded, "names.ids_are_told_as_given")                               \
+    X(leave_unwritten, "queue.who_left_is_skipped")                            \
+    X(break_unwritten, "admin.break_now_frees_at_once")                        \
+    X(waiter_not_released, "release.position_in_the_queue_is_given_up_too")
 
 static void print_failure(void *user, const simba_tck_result *result)
 {
