@@ -17,6 +17,14 @@
 
 enum { END_MOST_MS = 3000, LOOK_UP_MS = 100, STACK_BYTES = 256 * 1024 };
 
+/* PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS: Debian's headers are older. */
+enum {
+    FUTEX_HASH = 78,
+    FUTEX_HASH_SET_SLOTS = 1,
+    FUTEX_SLOTS_LEAST = 64,
+    FUTEX_SLOTS_MOST = 1 << 14
+};
+
 /* --- another process ----------------------------------------------------- */
 
 static _Noreturn void be_child(const int down[2],
@@ -230,6 +238,21 @@ static void *run_member(void *argument)
     return NULL;
 }
 
+/* The kernel finds who waits in a table that it sizes by the CPUs: with two,
+ * each wake-up of one of 10,000 threads walks along hundreds of others. Since
+ * Linux 6.16 a process may have a larger one; older kernels refuse. */
+static void widen_futex_table(size_t threads)
+{
+    unsigned long slots = FUTEX_SLOTS_LEAST;
+
+    while (slots < threads && slots < FUTEX_SLOTS_MOST) {
+        slots *= 2;
+    }
+    if (slots > FUTEX_SLOTS_LEAST) {
+        (void)prctl(FUTEX_HASH, FUTEX_HASH_SET_SLOTS, slots, 0, 0);
+    }
+}
+
 int simba__crew_start(struct simba__crew *crew, simba_error *error)
 {
     pthread_attr_t attributes;
@@ -242,6 +265,7 @@ int simba__crew_start(struct simba__crew *crew, simba_error *error)
     if (crew->members == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
+    widen_futex_table(crew->count);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (size_t i = 0; i < crew->count; i++) {
