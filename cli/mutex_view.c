@@ -68,7 +68,7 @@ struct simba__view simba__view_shown(const char *mutex,
 const simba_owner *simba__view_owner(const struct simba__view *view, size_t i)
 {
     if (view->report == NULL) {
-        return i < view->owned ? view->owner : NULL;
+        return i == 0 && view->owned > 0 ? view->owner : NULL;
     }
     return view->is_listed
                ? simba_report_mutex_owner(view->report, view->index, i)

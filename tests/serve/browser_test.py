@@ -26,7 +26,8 @@ pictures = sys.argv[3] if len(sys.argv) > 3 else None
 if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
     sys.exit(77)
 
-directory = tempfile.TemporaryDirectory(dir=scratch)
+directory = tempfile.TemporaryDirectory(dir=scratch,
+                                        ignore_cleanup_errors=True)
 store = f"sqlite:{directory.name}/simba.db"
 env = dict(os.environ, SIMBA_CONFIG="/dev/null", SIMBA_STORE=store)
 started = []
@@ -185,6 +186,52 @@ def names_that_would_be_scripts_are_words(b):
         end(process)
 
 
+def owner_says_who_it_is(b):
+    """In words that would be scripts, on the row and in its own view."""
+    evil = "<img src=x onerror='window.evil=1'>"
+    told = start("lock", "told", "--tell", "host,pid,user,command", "--",
+                 "sh", "-c", "sleep 600", evil)
+    assert within(20, lambda: evil in row(b, "told"))
+    b.run("location.hash = '#/0/told'")
+    assert within(10, lambda: b.text("#detail h2") == "told")
+    assert within(10, lambda: f"sh -c sleep 600 {evil}"
+                  in b.text("#detail .facts"))
+    b.type("#search", "sleep")
+    assert within(5, lambda: names(b) == ["told"])
+    b.keys("\ue00c", "\ue00c")
+    assert b.run("return window.evil ?? null") is None
+    end(told)
+
+
+def all_owners_are_shown_with_their_slots(b):
+    held = [start("lock", "crowd", "--slots", "3", "--id", f"9:{i}@crowd{i}",
+                  "--", "sleep", "600") for i in range(3)]
+    assert within(30, lambda: "3 own it" in row(b, "crowd"))
+    b.run("location.hash = '#/0/crowd'")
+    assert within(10, lambda: "3 own it, of 3 at a time" in b.text("#detail"))
+    assert within(10, lambda: all(f"crowd{i}" in b.text("#detail .owners")
+                                  for i in range(3)))
+    assert within(10, lambda: len(set(b.run(
+        "return [...document.querySelectorAll('.timeline rect')]"
+        ".map((bar) => bar.getAttribute('y'))"))) == 3)
+    end(held[1])
+    assert within(20, lambda: "2 own it" in b.text("#detail"))
+    assert within(20, lambda: "2 own it" in row(b, "crowd"))
+    b.keys("\ue00c")
+    for process in held:
+        end(process)
+
+
+def breaks_of_before_are_told(b):
+    """By the store's book: this page's server did not see this one."""
+    b.go(b.url + "#/0/earlier")
+    assert within(10, lambda: "Broken once" in b.text("#detail"))
+    assert "it <i>hung</i>" in b.text("#detail .breaks")
+    assert "root@" in b.text("#detail .breaks") or "@" in b.text(
+        "#detail .breaks")
+    b.keys("\ue00c")
+
+
 def store_tells_of_its_health(b):
     b.click("#stores .chip")
     assert within(5, lambda: "journal" in b.text("#doctor"))
@@ -279,13 +326,23 @@ def page_does_not_grow(b):
     assert size() <= before + 50
 
 
-def take_pictures(url):
+def take_pictures(server, url):
     """A small fleet, as the documents show it."""
     hosts = [f"web{i}.example" for i in range(1, 5)]
     fleet = ["billing-invoices", "cdn-purge", "certificates-renew", "db-backup",
              "mail-digest", "orders-export", "search-reindex", "sessions-sweep"]
+    env["PATH"] = f"{directory.name}/bin:{env['PATH']}"
+    os.mkdir(f"{directory.name}/bin")
     for i, name in enumerate(fleet):
-        lock(name, f"0:{1200 + 37 * i}@{hosts[i % 4]}-0123456789ab")
+        program = f"{directory.name}/bin/{name}"
+        with open(program, "w", opener=lambda p, f: os.open(p, f, 0o755)) as file:
+            file.write("#!/bin/sh\nexec sleep 600\n")
+        start("lock", name, "--id",
+              f"0:{1200 + 37 * i}@{hosts[i % 4]}-0123456789ab", "--tell",
+              "command", "--", name, *(["--all"] if i % 2 else []))
+    for i in range(3):
+        start("lock", "thumbnails", "--slots", "4", "--id",
+              f"0:{510 + i}@worker{i}.example-0123456789ab", "--", "sleep", "600")
     for i in range(3):
         lock("search-reindex", f"0:{800 + i}@batch{i}.example-0123456789ab")
     for host, seconds in (("web1", 0.8), ("web2", 1.3), ("db1", 0.5)):
@@ -298,21 +355,35 @@ def take_pictures(url):
             ("dark", dict(width=1360, height=820, is_dark=True),
              "#/0/search-reindex"),
             ("phone", dict(width=390, height=800, is_phone=True), ""),
+            ("slots", dict(width=1360, height=820), "#/0/thumbnails"),
             ("page", dict(width=1360, height=820), "#/0/nightly-report")):
         browser = Browser(**words)
         browser.go(url + where)
         time.sleep(6)
         browser.shoot(f"{pictures}/{name}.png")
         if name == "page":
-            end(started[0])
+            end(server)
             assert within(20, lambda: "is lost" in browser.text("#stale"))
             browser.go(url + "#")
             browser.shoot(f"{pictures}/lost.png")
         browser.close()
 
 
+def break_one():
+    """Before there is a server that could see it."""
+    before = lock("earlier", "early")
+    assert within(20, lambda: '"id":"early"' in run("--json", "show",
+                                                    "earlier").stdout)
+    token = json.loads(run("--json", "show", "earlier").stdout)["token"]
+    run("break", "earlier", "--token", str(token), "--reason",
+        "it <i>hung</i>", "--now")
+    end(before)
+
+
 def main():
     run("init")
+    if not pictures:
+        break_one()
     server, url = serve()
     b = Browser()
     b.server, b.url = server, url
@@ -320,7 +391,9 @@ def main():
     tests = [next_owner_appears_when_the_first_is_killed,
              change_is_seen_within_half_a_second, rows_are_sorted_and_searched,
              one_is_opened_and_closed_by_keys, tenure_is_broken_with_a_reason,
-             names_that_would_be_scripts_are_words, store_tells_of_its_health,
+             names_that_would_be_scripts_are_words, owner_says_who_it_is,
+             all_owners_are_shown_with_their_slots, breaks_of_before_are_told,
+             store_tells_of_its_health,
              everything_has_a_name_for_screen_readers,
              lost_server_is_told_and_found_again, page_never_complained,
              ten_thousand_are_shown_without_stutter, page_does_not_grow]
@@ -329,7 +402,7 @@ def main():
     failed = 0
     try:
         if pictures:
-            take_pictures(url)
+            take_pictures(server, url)
             tests = []
         for i, test in enumerate(tests):
             try:

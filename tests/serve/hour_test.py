@@ -27,9 +27,9 @@ if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
 
 KEPT = 200 # tenures of a mutex
 
-directory = tempfile.TemporaryDirectory(dir=scratch)
+directory = tempfile.mkdtemp(dir=scratch)
 env = dict(os.environ, SIMBA_CONFIG="/dev/null",
-           SIMBA_STORE=f"sqlite:{directory.name}/simba.db")
+           SIMBA_STORE=f"sqlite:{directory}/simba.db")
 started = []
 
 
@@ -47,6 +47,9 @@ def end_all():
         except ProcessLookupError:
             pass
         process.wait()
+    # Those who keep a lock end by themselves, soon after.
+    within(30, lambda: shutil.rmtree(directory, ignore_errors=True) or
+           not os.path.exists(directory))
 
 
 def resident(process):

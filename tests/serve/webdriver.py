@@ -82,7 +82,15 @@ class Browser:
             "using": "css selector", "value": css})[ELEMENT]
 
     def click(self, css):
-        self.ask("POST", f"/element/{self.find(css)}/click", {})
+        """A page that is drawn anew meanwhile has another element there."""
+        for _ in range(20):
+            try:
+                self.ask("POST", f"/element/{self.find(css)}/click", {})
+                return
+            except RuntimeError as error:
+                if "stale element" not in str(error):
+                    raise
+        raise RuntimeError(f"{css} does not stay")
 
     def type(self, css, text):
         self.ask("POST", f"/element/{self.find(css)}/value", {"text": text})

@@ -180,6 +180,9 @@ static void put_listed(struct simba__json *list, const struct simba__row *row)
                        simba__unix_ms() - source->skew_ms);
     struct simba__json item;
 
+    view.has_told = true;
+    view.told = source->told;
+    view.owned = row->owned;
     simba__json_item(&item, list);
     simba__json_number(&item, "store", (int64_t)source->index);
     simba__view_members(&item, &view);
@@ -236,6 +239,9 @@ static void put_tenures(struct simba__json *json, const struct simba__row *row)
         simba__json_flag(&item, "broken", tenure->is_broken);
         simba__json_text(&item, "broken_by", tenure->broken);
         simba__json_flag(&item, "gap", tenure->has_gap);
+        simba__put_ms(&item, "slot",
+                      tenure->slot == SIMBA_NO_SLOT ? SIMBA__UNKNOWN
+                                                    : (int64_t)tenure->slot);
         simba__json_end(&item);
     }
     simba__json_list_end(json);
@@ -247,7 +253,7 @@ static void show(struct simba__job *job)
     struct simba__ask *ask = (struct simba__ask *)job;
     struct simba__source *source = source_of(ask, argument(ask, "store"));
     const char *mutex = argument(ask, "mutex");
-    simba_report *report = NULL;
+    simba_report *report = NULL, *told = NULL, *breaks = NULL;
     simba_error error = {0};
     struct simba__view view;
     struct simba__row *row;
@@ -256,11 +262,16 @@ static void show(struct simba__job *job)
     if (simba_admin_show(source->store, mutex, &report, &error) != SIMBA_OK) {
         fail_with(ask, &error);
     } else {
+        told = simba__view_ask_told(source->store, mutex);
+        breaks = simba__admin_ask_breaks(source->store, mutex);
         view = simba__view_shown(mutex, report);
+        view.has_told = true;
+        view.told = told;
         begin(ask, &json);
         simba__json_number(&json, "store", (int64_t)source->index);
         simba__view_members(&json, &view);
         simba__admin_put_waiters(&json, report);
+        simba__admin_put_breaks(&json, breaks);
         (void)pthread_mutex_lock(&ask->board->lock);
         row = (struct simba__row *)simba__hash_find(&source->rows, mutex);
         if (row != NULL) {
@@ -272,6 +283,8 @@ static void show(struct simba__job *job)
         (void)pthread_mutex_unlock(&ask->board->lock);
         simba__json_line(&json);
     }
+    simba_report_close(breaks);
+    simba_report_close(told);
     simba_report_close(report);
     simba__http_resume(ask);
 }

@@ -37,9 +37,27 @@ static void free_tenure(struct simba__tenure *tenure)
     free(tenure->broken);
 }
 
-static struct simba__tenure *last_tenure(struct simba__row *row)
+/* One of another implementation has no token, and is known while it lasts. */
+static struct simba__tenure *find_tenure(struct simba__row *row,
+                                         const simba_owner *owner)
 {
-    return row->count == 0 ? NULL : &row->tenures[row->count - 1];
+    for (size_t i = row->count; i-- > 0;) {
+        struct simba__tenure *tenure = &row->tenures[i];
+
+        if (tenure->token == owner->token &&
+            (owner->token != 0 ||
+             (tenure->ended_ms == 0 && strcmp(tenure->id, owner->id) == 0))) {
+            return tenure;
+        }
+    }
+    return NULL;
+}
+
+static void end_tenure(struct simba__tenure *tenure)
+{
+    if (tenure != NULL && tenure->ended_ms == 0) {
+        tenure->ended_ms = simba__unix_ms();
+    }
 }
 
 /* The more mutexes there are, the fewer tenures are kept of each. */
@@ -64,19 +82,22 @@ static void forget_oldest(struct simba__row *row)
             row->count * sizeof *row->tenures);
 }
 
-static void begin_tenure(struct simba__row *row, int64_t handed_ms)
+static void begin_tenure(struct simba__row *row,
+                         const simba_owner *owner,
+                         int64_t handed_ms)
 {
-    int64_t began_ms =
-        simba__board_unix(row->source, row->owner.acquired_at_ms);
+    int64_t began_ms = simba__board_unix(row->source, owner->acquired_at_ms);
     struct simba__tenure tenure = {
-        .id = strdup(row->owner.id),
-        .token = row->owner.token,
+        .id = strdup(owner->id),
+        .token = owner->token,
+        .slot = owner->slots > 1 ? owner->slot : SIMBA_NO_SLOT,
         .began_ms = began_ms == SIMBA__UNKNOWN ? simba__unix_ms() : began_ms,
         .handed_ms = handed_ms,
         .has_gap = row->has_gap};
 
     row->has_gap = false;
     row->tenure_count++;
+    row->begun_ms = row->source->changed_ms = simba__clock_ms();
     forget_oldest(row);
     if (tenure.id == NULL ||
         !simba__array_reserve(&row->tenures, &row->room, row->count + 1,
@@ -106,10 +127,9 @@ static void change_owner(struct simba__row *row, const simba_owner *owner)
     bool was_owned = row->owner.id[0] != '\0';
     bool is_owned = owner->id[0] != '\0';
     int64_t now_ms = simba__clock_ms(), handed_ms = SIMBA__UNKNOWN;
-    struct simba__tenure *last = last_tenure(row);
 
-    if (was_owned && last != NULL && last->ended_ms == 0) {
-        last->ended_ms = simba__unix_ms();
+    if (was_owned) { /* the oldest of several is another when it is over */
+        end_tenure(find_tenure(row, &row->owner));
     }
     if (is_owned && !was_owned && row->is_waited) {
         handed_ms = now_ms - row->changed_ms;
@@ -117,12 +137,89 @@ static void change_owner(struct simba__row *row, const simba_owner *owner)
     }
     row->is_waited = was_owned && !is_owned && row->waiting > 0;
     row->owner = *owner;
+    row->owned = !is_owned ? 0 : row->owned == 0 ? 1 : row->owned;
     row->changed_ms = now_ms;
     row->lease_ms = 0;
     if (is_owned) {
         row->token_seen =
             owner->token > row->token_seen ? owner->token : row->token_seen;
-        begin_tenure(row, handed_ms);
+        if (find_tenure(row, owner) == NULL) {
+            begin_tenure(row, owner, handed_ms);
+        }
+    }
+}
+
+void simba__board_begin(struct simba__row *row, const simba_owner *owner)
+{
+    struct simba__tenure *tenure = find_tenure(row, owner);
+
+    if (tenure == NULL) {
+        begin_tenure(row, owner, SIMBA__UNKNOWN);
+        simba__board_touch(row);
+    } else if (owner->is_broken && !tenure->is_broken) {
+        row->break_count++;
+        tenure->is_broken = true;
+        simba__board_touch(row);
+    }
+}
+
+void simba__board_end(struct simba__row *row, const simba_owner *owner)
+{
+    struct simba__tenure *tenure = find_tenure(row, owner);
+
+    if (tenure != NULL && tenure->ended_ms == 0) {
+        end_tenure(tenure);
+        simba__board_touch(row);
+    }
+}
+
+void simba__board_count(struct simba__row *row, size_t owned)
+{
+    if (row->owned != owned) {
+        row->owned = owned;
+        simba__board_touch(row);
+    }
+}
+
+void simba__board_end_others(struct simba__row *row,
+                             const simba_report *report,
+                             size_t index)
+{
+    for (size_t i = 0; i < row->count; i++) {
+        struct simba__tenure *tenure = &row->tenures[i];
+        const simba_owner *owner;
+        bool is_there = tenure->ended_ms != 0 || tenure->token == 0 ||
+                        tenure->token == row->owner.token;
+
+        for (size_t k = 0;
+             !is_there &&
+             (owner = simba_report_mutex_owner(report, index, k)) != NULL;
+             k++) {
+            is_there = owner->token == tenure->token;
+        }
+        if (!is_there) {
+            end_tenure(tenure);
+            simba__board_touch(row);
+        }
+    }
+}
+
+/* Pages are told of those that they do not know of. */
+void simba__board_tell(struct simba__source *source, simba_report *told)
+{
+    const simba_told *one;
+
+    simba_report_close(source->told);
+    source->told = told;
+    for (size_t i = 0; (one = simba_report_told(told, i)) != NULL; i++) {
+        struct simba__row *row =
+            (struct simba__row *)simba__hash_find(&source->rows, one->mutex);
+
+        if (row != NULL && row->owner.token == one->token &&
+            row->told_token != one->token) {
+            row->told_token = one->token;
+            simba__board_touch(row);
+        }
     }
 }
 
@@ -132,7 +229,7 @@ void simba__board_see(struct simba__row *row,
 {
     const simba_state state = {.before = row->owner, .after = *owner};
     int64_t until_ms = simba__board_unix(row->source, owner->transition_at_ms);
-    struct simba__tenure *last = last_tenure(row);
+    struct simba__tenure *last;
 
     if (simba_state_is_changed(&state)) {
         /* What was on its way while we learned of a later tenure. */
@@ -141,13 +238,12 @@ void simba__board_see(struct simba__row *row,
             return;
         }
         change_owner(row, owner);
-        last = last_tenure(row);
     } else if (row->owner.transition_at_ms == owner->transition_at_ms &&
                row->owner.is_broken == owner->is_broken) {
         return;
     }
-    if (owner->is_broken && last != NULL && owner->token == last->token &&
-        !last->is_broken) {
+    last = owner->is_broken ? find_tenure(row, owner) : NULL;
+    if (last != NULL && !last->is_broken) {
         row->break_count++;
         last->is_broken = true;
     }

@@ -68,7 +68,7 @@ static void put_mutex(struct simba__text *out,
 
 static void add(struct mutex_figures *to, const struct simba__row *row)
 {
-    to->owned += row->owner.id[0] != '\0';
+    to->owned += row->owned;
     to->waiting += row->waiting > 0 ? (uint64_t)row->waiting : 0;
     to->tenures += row->tenure_count;
     to->breaks += row->break_count;
@@ -87,7 +87,7 @@ static void put_counts(struct simba__text *out,
     static const struct {
         const char *name, *type, *help;
         size_t offset;
-    } known[] = {{"mutex_owned", "gauge", "Does anybody own it?",
+    } known[] = {{"mutex_owned", "gauge", "How many own it.",
                   offsetof(struct mutex_figures, owned)},
                  {"mutex_waiting", "gauge", "How many wait for it.",
                   offsetof(struct mutex_figures, waiting)},

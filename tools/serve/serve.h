@@ -49,6 +49,7 @@ struct simba__tenure {
     int64_t handed_ms; /* how long who waited for it waited since the tenure
                           before; SIMBA__UNKNOWN */
     char *broken;      /* by whom and why, if it was broken here; or NULL */
+    uint32_t slot;     /* SIMBA_NO_SLOT: it has none */
     bool is_broken;
     bool has_gap; /* before it others may have been missed */
 };
@@ -57,9 +58,12 @@ struct simba__row {
     struct simba__hash_link link; /* by name */
     struct simba__source *source;
     simba_owner owner;
+    size_t owned;        /* how many own it; the owner is the oldest */
+    uint64_t told_token; /* of the tenure whose words pages were told */
     int waiting;         /* SIMBA__UNKNOWN */
     int64_t lease_ms;    /* the longest that was seen to be left of it */
     int64_t changed_ms;  /* boot clock: when another owner was seen */
+    int64_t begun_ms;    /* likewise: when a tenure was seen to begin */
     uint64_t token_seen; /* the highest */
     uint64_t look;       /* the last one that listed it */
     bool is_waited;      /* somebody waited when it became free */
@@ -91,8 +95,11 @@ struct simba__source {
     int64_t skew_ms;        /* time of day here less the store's clock */
     uint64_t failure_count;
     simba_report *doctor; /* its last answer; or NULL */
+    simba_report *told;   /* what owners tell about themselves; or NULL */
+    int64_t changed_ms;   /* boot clock: when an owner was last seen to come */
     /* The watching thread's: */
     uint64_t look;
+    int64_t told_ms; /* boot clock: when owners' words were asked for last */
     size_t observed;
     pthread_t watcher;
     struct simba__worker *worker;
@@ -123,6 +130,25 @@ struct simba__board {
 void simba__board_see(struct simba__row *row,
                       const simba_owner *owner,
                       int64_t since_ms);
+
+/** One of several owners has come, or is there. */
+void simba__board_begin(struct simba__row *row, const simba_owner *owner);
+
+/** The tenure of this one is over, whoever else owns it. */
+void simba__board_end(struct simba__row *row, const simba_owner *owner);
+
+/** So many own it. */
+void simba__board_count(struct simba__row *row, size_t owned);
+
+/** End tenures that go on by what is known, but whose owners are not among
+ * those of the report.
+ *  @param index  which of its mutexes it is */
+void simba__board_end_others(struct simba__row *row,
+                             const simba_report *report,
+                             size_t index);
+
+/** What owners tell about themselves is known anew; taken over. */
+void simba__board_tell(struct simba__source *source, simba_report *told);
 
 /** To be told to pages. */
 void simba__board_touch(struct simba__row *row);

@@ -69,8 +69,30 @@ static void put_time(struct simba__text *out, int64_t ms)
     }
 }
 
+/* What the owner tells about itself: [pid, host, user, command]. */
+static void put_told(struct simba__text *out, const struct simba__row *row)
+{
+    const simba_told *told = simba__view_find_told(
+        row->source->told, row->link.key, row->owner.token);
+    const char *texts[3];
+
+    if (told == NULL || row->owner.id[0] == '\0') {
+        simba__text_put(out, ",null");
+        return;
+    }
+    texts[0] = told->host;
+    texts[1] = told->user;
+    texts[2] = told->command;
+    simba__text_printf(out, ",[%" PRId64, told->pid);
+    for (size_t i = 0; i < 3; i++) {
+        simba__text_put(out, ",");
+        simba__json_quote(out, texts[i]);
+    }
+    simba__text_put(out, "]");
+}
+
 /* [store, mutex, id, token, since, ttl until, lease until, lease, broken,
- * waiting, tenures, breaks, gaps]; times of day here. */
+ * waiting, tenures, breaks, gaps, owned, slots, told]; times of day here. */
 void simba__stream_put_row(struct simba__text *out,
                            const struct simba__row *row)
 {
@@ -94,8 +116,14 @@ void simba__stream_put_row(struct simba__text *out,
         simba__text_put(out, owner->is_broken ? ",1" : ",0");
     }
     put_time(out, row->waiting);
-    simba__text_printf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
-                       row->tenure_count, row->break_count, row->gap_count);
+    simba__text_printf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%zu",
+                       row->tenure_count, row->break_count, row->gap_count,
+                       row->owned);
+    put_time(out, owner->slots == UINT32_MAX ? SIMBA__UNKNOWN
+                  : owner->slots > 1         ? (int64_t)owner->slots
+                                             : 1);
+    put_told(out, row);
+    simba__text_put(out, "]");
 }
 
 static void put_stores(struct simba__text *out)

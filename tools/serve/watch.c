@@ -20,6 +20,9 @@ enum {
     OBSERVED_MOST = 10000,
     /* What nobody owns or waits for is shown for so long. */
     FREE_KEPT_MS = 10 * 60 * 1000,
+    /* How long after a change owners may tell about themselves. */
+    TOLD_YOUNG_MS = 3000,
+    TOLD_EVERY_MS = 10 * 1000,
     DOCTOR_EVERY_MS = 60 * 1000,
     DOCTOR_RETRY_MS = 5 * 1000,
     JOBS_MOST = 256
@@ -133,8 +136,17 @@ static void on_changed(void *user, const simba_state *state)
     is_over =
         state->after.id[0] == '\0' && state->before.token != row->owner.token;
     is_of_several = state->owned > (state->after.id[0] != '\0');
+    if (state->before.id[0] != '\0' &&
+        state->before.token != state->after.token) {
+        simba__board_end(row, &state->before);
+    }
     if (!is_over && !is_of_several) {
         simba__board_see(row, &state->after, simba__clock_ms());
+    } else if (is_of_several && state->after.id[0] != '\0') {
+        simba__board_begin(row, &state->after);
+    }
+    if (!is_over || is_of_several) {
+        simba__board_count(row, state->owned);
     }
     (void)pthread_mutex_unlock(&board->lock);
 }
@@ -164,6 +176,26 @@ static void observe(struct simba__source *source, struct simba__row *row)
 
 /* --- looking ------------------------------------------------------------- */
 
+/* Who owns it beside the oldest. What an observer told since we asked is newer
+ * than that. */
+static void see_others(struct simba__row *row,
+                       const simba_report *report,
+                       size_t index,
+                       int64_t asked_ms)
+{
+    const simba_owner *owner;
+    size_t k = 1;
+
+    if (row->begun_ms > asked_ms || row->changed_ms > asked_ms) {
+        return;
+    }
+    for (; (owner = simba_report_mutex_owner(report, index, k)) != NULL; k++) {
+        simba__board_begin(row, owner);
+    }
+    simba__board_end_others(row, report, index);
+    simba__board_count(row, simba_report_mutex(report, index)->owned);
+}
+
 /* Under the lock. */
 static void merge(struct simba__source *source,
                   const simba_report *report,
@@ -187,6 +219,7 @@ static void merge(struct simba__source *source,
             simba__board_touch(row);
         }
         simba__board_see(row, &listed->owner, asked_ms);
+        see_others(row, report, i, asked_ms);
     }
     for (struct simba__hash_link *link = simba__hash_next(&source->rows, NULL);
          link != NULL; link = simba__hash_next(&source->rows, link)) {
@@ -197,6 +230,9 @@ static void merge(struct simba__source *source,
                 simba__board_touch(row);
             }
             simba__board_see(row, &nobody, asked_ms);
+            if (row->owner.id[0] == '\0') {
+                simba__board_count(row, 0);
+            }
         }
     }
 }
@@ -235,6 +271,25 @@ static void tend(struct simba__source *source)
     }
 }
 
+/* Owners tell soon after they have come; what was missed is asked for seldom.
+ */
+static bool is_to_be_told(struct simba__source *source)
+{
+    int64_t now_ms = simba__clock_ms(), changed_ms;
+
+    (void)pthread_mutex_lock(&source->board->lock);
+    changed_ms = source->changed_ms;
+    (void)pthread_mutex_unlock(&source->board->lock);
+    return now_ms - changed_ms < TOLD_YOUNG_MS ||
+           now_ms - source->told_ms >= TOLD_EVERY_MS;
+}
+
+static simba_report *ask_told(struct simba__source *source)
+{
+    source->told_ms = simba__clock_ms();
+    return simba__view_ask_told(source->store, NULL);
+}
+
 /* One list; answers when to ask for the next. */
 static int64_t look(struct simba__source *source)
 {
@@ -243,6 +298,8 @@ static int64_t look(struct simba__source *source)
     simba_report *report = NULL;
     simba_error error = {0};
     int rc = simba_admin_list(source->store, NULL, &report, &error);
+    simba_report *told =
+        rc == SIMBA_OK && is_to_be_told(source) ? ask_told(source) : NULL;
 
     took_ms = simba__clock_ms() - asked_ms;
     (void)pthread_mutex_lock(&board->lock);
@@ -250,6 +307,9 @@ static int64_t look(struct simba__source *source)
         source->listed_unix_ms = simba__unix_ms();
         source->list_ms = took_ms;
         merge(source, report, asked_ms);
+        if (told != NULL) {
+            simba__board_tell(source, told);
+        }
     }
     simba__board_set_up(source, rc == SIMBA_OK,
                         rc == SIMBA_OK ? "" : error.message);

@@ -74,13 +74,19 @@ function nameOf(id) {
   return host ? `${ownerOf(id)} on ${host}` : ownerOf(id);
 }
 
+/* How many own it, of whom the oldest is named. */
+const countOf = (row) => row.owned > 1 ? `${row.owned} own it: ` : "";
+
 /* As stream.c puts it. */
 function readRow(list) {
   const [store, name, id, token, since, ttl, until, lease, broken, waiting,
-    tenures, breaks, gaps] = list;
+    tenures, breaks, gaps, owned, slots, told] = list;
+  const [pid, host, user, command] = told ?? [0, "", "", ""];
   return { key: keyOf(store, name), store, name, id, token, since, ttl, until,
-    lease, broken, waiting, tenures, breaks, gaps, host: hostOf(id),
-    owner: ownerOf(id), text: `${name}\n${id ?? ""}`.toLowerCase() };
+    lease, broken, waiting, tenures, breaks, gaps, owned: owned ?? 0, slots,
+    command, host: host || hostOf(id),
+    owner: user ? `${user}${pid ? `, pid ${pid}` : ""}` : ownerOf(id),
+    text: `${name}\n${id ?? ""}\n${host}\n${user}\n${command}`.toLowerCase() };
 }
 
 /* What must be done before the next drawing: sorting costs most and is needed
@@ -96,7 +102,7 @@ function takeRow(list, isNews) {
     row.news = performance.now();
   }
   isViewDirty = isViewDirty || !old || old.id !== row.id ||
-    old.waiting !== row.waiting;
+    old.waiting !== row.waiting || old.text !== row.text;
   isOrderDirty = isOrderDirty || !old || old[sort.key] !== row[sort.key];
   if (old) {
     Object.assign(old, row);
@@ -208,7 +214,9 @@ function makeRow() {
   const cells = ["name", "owner", "host", "age", "lease", "waiting"].map(
     (name) => make("td", `c-${name}`));
   const meter = makeMeter(), count = make("span", "count");
+  const who = make("span", "who"), what = make("span", "what");
   cells[0].append(link, of);
+  cells[1].append(who, what);
   cells[4].append(meter.all);
   cells[5].append(count);
   const element = make("tr", "row", ...cells);
@@ -217,7 +225,7 @@ function makeRow() {
   element.addEventListener("click", (event) => {
     if (event.target.closest("a") == null) location.hash = link.hash;
   });
-  return { element, link, of, cells, meter, count, index: -1 };
+  return { element, link, of, cells, meter, count, who, what, index: -1 };
 }
 
 const hashOf = (row) => `#/${row.store}/${encodeURIComponent(row.name)}`;
@@ -241,8 +249,9 @@ function drawRow(place, index) {
   setText(of, stores.length > 1 ? `  ${storeName(row.store)}` : "");
   if (detail.key === row.key) element.setAttribute("aria-current", "true");
   else element.removeAttribute("aria-current");
-  setText(cells[1], row.id == null ? "free" :
-    hasHost ? row.owner : nameOf(row.id));
+  setText(place.who, row.id == null ? "free" : countOf(row) + row.owner +
+    (hasHost || !row.host ? "" : ` on ${row.host}`));
+  setText(place.what, row.command);
   cells[1].title = row.id ?? "";
   setText(cells[2], row.host);
   cells[2].title = row.host;
@@ -391,22 +400,42 @@ function part(numbers, of) {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * of))];
 }
 
+/* Which line of the picture each is on: that of its slot. Where slots have no
+ * numbers, the first one that is free. */
+function lanesOf(tenures) {
+  const until = [];
+  return tenures.map((tenure) => {
+    const began = tenure.began_unix_ms;
+    let lane = tenure.slot ?? until.findIndex((end) => end <= began + 50);
+    lane = Math.min(lane < 0 ? until.length : lane, 31);
+    until[lane] = tenure.ended_unix_ms ?? Infinity;
+    for (let i = 0; i < lane; i++) until[i] ??= -Infinity;
+    return lane;
+  });
+}
+
 function timeline(tenures) {
   const now = serverNow(), from = tenures[0].began_unix_ms;
   const span = Math.max(1, now - from), x = (ms) => (ms - from) / span * 1000;
-  const picture = svg("svg", { class: "timeline", viewBox: "0 0 1000 54",
+  const lanes = lanesOf(tenures), count = Math.max(...lanes) + 1;
+  const high = count === 1 ? 36 : Math.max(8, 72 / count - 2);
+  const whole = 18 + count * (high + 2) - 2;
+  const picture = svg("svg", { class: "timeline",
+    viewBox: `0 0 1000 ${whole}`,
     preserveAspectRatio: "none", role: "img", "aria-label":
     `Timeline of the last ${tenures.length} tenures; the table below has them` });
-  for (const tenure of tenures) {
+  picture.style.height = `${whole}px`;
+  for (const [i, tenure] of tenures.entries()) {
     const left = x(tenure.began_unix_ms);
     const right = x(tenure.ended_unix_ms ?? now);
-    picture.append(svg("rect", { x: left, y: 9, height: 36,
+    picture.append(svg("rect", { x: left, y: 9 + lanes[i] * (high + 2),
+      height: high,
       width: Math.max(2, right - left),
       class: colourOf(tenure.id) + (tenure.broken ? " broken" : "") },
       svg("title", {}, `${tenure.id}\n${timeOf(tenure.began_unix_ms)}, for ` +
         duration((tenure.ended_unix_ms ?? now) - tenure.began_unix_ms))));
     if (tenure.gap) {
-      picture.append(svg("line", { x1: left, x2: left, y1: 2, y2: 52 },
+      picture.append(svg("line", { x1: left, x2: left, y1: 2, y2: whole - 2 },
         svg("title", {}, "Others may have been missed here")));
     }
   }
@@ -426,6 +455,9 @@ function pastTable(tenures) {
     make("tbody", "", ...[...tenures].reverse().map((tenure) => {
       const owner = make("td", "", keyColour(tenure.id), nameOf(tenure.id));
       owner.title = tenure.id;
+      if (tenure.slot != null) {
+        owner.append(make("div", "soft", `slot ${tenure.slot}`));
+      }
       if (tenure.broken) {
         owner.append(make("div", "why", tenure.broken_by
           ? `broken by ${tenure.broken_by}` : "broken"));
@@ -525,8 +557,8 @@ const detail = {
       panel.replaceChildren(this.head(null), make("p", "error", problem ?? ""));
       return;
     }
-    const parts = [this.head(shown), this.owner(shown), this.queue(shown),
-      ...this.past(shown)];
+    const parts = [this.head(shown), this.owner(shown), this.others(shown),
+      this.queue(shown), this.breaks(shown), ...this.past(shown)];
     panel.replaceChildren(...parts.filter(Boolean));
     [panel.scrollTop] = scrolled;
     const past = panel.querySelector(".past");
@@ -546,7 +578,12 @@ const detail = {
     this.age = make("span");
     this.meter = makeMeter();
     fact("Owner", make("span", "mono", shown.id));
-    if (hostOf(shown.id)) fact("Host", hostOf(shown.id));
+    if (shown.user) fact("User", shown.user);
+    if (shown.host || hostOf(shown.id)) {
+      fact("Host", shown.host || hostOf(shown.id));
+    }
+    if (shown.pid) fact("Process", String(shown.pid));
+    if (shown.command) fact("Command", make("span", "mono", shown.command));
     fact("Held for", this.age);
     fact("Lease", this.meter.all);
     const token = rows.get(this.key)?.token ?? shown.token;
@@ -561,6 +598,39 @@ const detail = {
       fact("", button);
     }
     return facts;
+  },
+
+  /* All who own it, with their slots, where several may. */
+  others(shown) {
+    if (!(shown.owned > 1 || shown.slots !== 1)) return null;
+    const at = serverNow();
+    const limit = shown.slots == null ? "any number who share it"
+      : `${shown.slots} at a time`;
+    return make("section", "live",
+      make("h3", "", `${shown.owned} own it, of ${limit}`),
+      make("ol", "queue owners", ...shown.owners.slice(0, 200).map((owner) => {
+        const held = make("em", "soft");
+        if (owner.age_ms != null) this.waits.push([held, at - owner.age_ms]);
+        return make("li", "", make("b", "", owner.slot == null ? "" :
+          String(owner.slot)), make("span", "mono", owner.id,
+          owner.broken ? make("i", "badge broken", "broken") : null,
+          owner.command ? make("div", "soft", owner.command) : null), held);
+      })));
+  },
+
+  /* The store's book: also what was broken before anybody looked. */
+  breaks(shown) {
+    if (!shown.breaks?.length) return null;
+    const count = shown.breaks.length;
+    return make("section", "", make("h3", "",
+      count === 1 ? "Broken once" : `Broken ${count.toLocaleString()} times`),
+      make("ol", "queue breaks", ...shown.breaks.slice(-20).reverse().map(
+        (broken) => make("li", "", make("span", "",
+          make("div", "why", `${broken.by ?? "somebody"}: ${broken.reason}`),
+          make("div", "soft mono", `${broken.id ?? "?"}, token ` +
+            `${broken.token}${broken.now ? ", at once" : ""}`)),
+        make("em", "soft", broken.unix_ms == null ? "" :
+          timeOf(broken.unix_ms, true))))));
   },
 
   queue(shown) {
