@@ -84,6 +84,10 @@ exchanges_that_do_not_divide() {
     counts pair 37
 }
 
+successor_is_measured_beside_handoff() {
+    tells 0 --json bench successor -n 15 --seconds 1 && keys successor
+}
+
 handoffs_are_counted_too() {
     counts handoff 17
 }

@@ -124,6 +124,9 @@ bool simba__floor_is_remote(const struct simba__floor *floor);
 void simba__floor_spin(bool is_on);
 
 /** Release in one process until acquired in another. */
+int simba__bench_successor(const struct simba__bench_job *job,
+                           struct simba__bench_result *result,
+                           simba_error *error);
 int simba__bench_handoff(const struct simba__bench_job *job,
                          struct simba__bench_result *result,
                          simba_error *error);

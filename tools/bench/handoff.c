@@ -1,5 +1,8 @@
 /* simba bench handoff: this process releases, a child acquires.
  *
+ * simba bench successor: the same where this process names the child, in turns
+ * with where it does not.
+ *
  * simba bench crash: the owner is killed, this process waits for the mutex.
  *
  * Times count from the end of the lease that the dead owner had; on a store
@@ -48,14 +51,19 @@ struct end {
     struct simba__floor *floor; /* NULL: the store has no floor */
 };
 
+/* Who waits, by which it can be named. */
+static const char successor[] = "bench-successor";
+
 static int open_end(struct end *end,
                     const struct simba__bench_job *job,
+                    const char *id,
                     simba_error *error)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     int rc = simba_store_open(job->url, NULL, &end->store, error);
 
     options.mutex = job->mutex;
+    options.id = id;
     if (rc == SIMBA_OK) {
         rc = simba_locker_open(end->store, &options, &end->locker, error);
     }
@@ -125,7 +133,7 @@ static void live(const struct simba__bench_job *job,
     struct end end = {.pipes = *self};
     struct answer answer = {.rc = SIMBA_OK};
 
-    answer.rc = open_end(&end, job, &answer.error);
+    answer.rc = open_end(&end, job, successor, &answer.error);
     if (answer_to(&end, &answer) && answer.rc == SIMBA_OK) {
         obey(&end);
     }
@@ -163,9 +171,11 @@ static int send_to_wait(const struct end *end,
     return rc;
 }
 
-static int hand_off(void *self, int64_t *ns, simba_error *error)
+static int hand_to(struct end *end,
+                   const char *to,
+                   int64_t *ns,
+                   simba_error *error)
 {
-    struct end *end = self;
     struct answer answer = {.rc = SIMBA_OK};
     int64_t begun_ns = 0;
     int rc = simba__bench_acquire(end->locker, LOOK_UP_MS, error);
@@ -175,13 +185,24 @@ static int hand_off(void *self, int64_t *ns, simba_error *error)
     }
     if (rc == SIMBA_OK) {
         begun_ns = simba__bench_now_ns();
-        rc = simba_locker_release(end->locker, error);
+        rc = to == NULL ? simba_locker_release(end->locker, error)
+                        : simba_locker_hand_over(end->locker, to, error);
     }
     if (rc == SIMBA_OK) {
         rc = hear(end, &answer, error);
     }
     *ns = answer.at_ns - begun_ns;
     return rc;
+}
+
+static int hand_off(void *self, int64_t *ns, simba_error *error)
+{
+    return hand_to(self, NULL, ns, error);
+}
+
+static int hand_to_named(void *self, int64_t *ns, simba_error *error)
+{
+    return hand_to(self, successor, ns, error);
 }
 
 static int notify_over(void *self, int64_t *ns, simba_error *error)
@@ -202,13 +223,15 @@ static int notify_over(void *self, int64_t *ns, simba_error *error)
     return rc;
 }
 
-int simba__bench_handoff(const struct simba__bench_job *job,
-                         struct simba__bench_result *result,
-                         simba_error *error)
+static int measure(const struct simba__bench_job *job,
+                   bool is_named,
+                   struct simba__bench_result *result,
+                   simba_error *error)
 {
     struct end end = {.store = NULL};
-    struct simba__bench_side sides[SIMBA__BENCH_SIDES] = {{hand_off, &end},
-                                                          {notify_over, NULL}};
+    struct simba__bench_side sides[SIMBA__BENCH_SIDES] = {
+        {is_named ? hand_to_named : hand_off, &end},
+        {is_named ? hand_off : notify_over, NULL}};
     struct answer ready;
     int rc = simba__bench_child_start(&end.pipes, live, job, error);
 
@@ -216,15 +239,29 @@ int simba__bench_handoff(const struct simba__bench_job *job,
         rc = hear(&end, &ready, error);
     }
     if (rc == SIMBA_OK) {
-        rc = open_end(&end, job, error);
+        rc = open_end(&end, job, NULL, error);
     }
     if (rc == SIMBA_OK) {
-        sides[1].self = end.floor == NULL ? NULL : &end;
+        sides[1].self = end.floor == NULL && !is_named ? NULL : &end;
         rc = simba__bench_run(&job->plan, sides, result, error);
     }
     close_end(&end); /* what it waits for is free by this */
     simba__bench_child_end(&end.pipes);
     return rc;
+}
+
+int simba__bench_handoff(const struct simba__bench_job *job,
+                         struct simba__bench_result *result,
+                         simba_error *error)
+{
+    return measure(job, false, result, error);
+}
+
+int simba__bench_successor(const struct simba__bench_job *job,
+                           struct simba__bench_result *result,
+                           simba_error *error)
+{
+    return measure(job, true, result, error);
 }
 
 /* --- crash: owners, and who makes them ----------------------------------- */

@@ -23,6 +23,7 @@ static const char help[] =
     "  throughput  many mutexes at once through one handle; the ratio is that\n"
     "              of the rates, the floor's to ours\n"
     "  handoff     release in one process until acquired in another\n"
+    "  successor   the same to a successor by name; its floor is handoff\n"
     "  waiters     the same among many who wait for one mutex, from the call\n"
     "              that releases to the next one's callback; it has no floor\n"
     "  crash       the owner is killed, until acquired in another process:\n"
@@ -73,6 +74,7 @@ const struct simba__bench_scenario simba__bench_scenarios[] = {
      .run = simba__bench_handoff,
      .is_shared = true,
      .is_in_report = true},
+    {.name = "successor", .run = simba__bench_successor, .is_shared = true},
     {.name = "waiters",
      .run = simba__bench_waiters,
      .contenders = 1000,
