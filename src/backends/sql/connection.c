@@ -18,8 +18,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* How long a server may take to let us in. */
-enum { CONNECT_MS = 5000 };
+/* How long a server may take to let us in. Twice as long when it took longer:
+ * one that many come to at once, as after a restart, would else do nothing but
+ * let in those who have gone again. */
+enum { CONNECT_MS = 5000, CONNECT_MOST_MS = 40000 };
 
 /* How long nothing must have come before a session is needless; it may be
  * closed as late again. */
@@ -107,9 +109,14 @@ static void on_silence(simba_timer *timer)
 {
     struct simba__sql_session *session =
         container_of(timer, struct simba__sql_session, timer);
+    struct simba__sql *self = session->self;
     simba_error error;
 
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: %s%s", session->self->shown,
+    if (session->state == SIMBA__SQL_CONNECTING &&
+        self->patience_ms + CONNECT_MS < CONNECT_MOST_MS) {
+        self->patience_ms += self->patience_ms + CONNECT_MS;
+    }
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: %s%s", self->shown,
                     session->fd >= 0 && session->io.fd < 0
                         ? "no descriptor is left"
                         : "no answer in time",
@@ -202,7 +209,7 @@ void simba__sql_session_connect(struct simba__sql_session *session)
     assert(session->state == SIMBA__SQL_CLOSED);
     session->state = SIMBA__SQL_CONNECTING;
     simba_timer_set(self->base.loop, &session->timer,
-                    simba_loop_now_ms() + CONNECT_MS);
+                    simba_loop_now_ms() + CONNECT_MS + self->patience_ms);
     session->is_found = false;
     session->not_found = 0;
     session->hosts = simba__url_is_local(hosts) ? NULL : strdup(hosts);
@@ -297,6 +304,7 @@ void simba__sql_connected(struct simba__sql_session *session)
 
     assert(session->state == SIMBA__SQL_CONNECTING);
     simba__backoff_reset(&self->backoff);
+    self->patience_ms = 0;
     self->retry_at_ms = 0;
     if (session->was_lost) {
         session->was_lost = false;

@@ -401,6 +401,7 @@ struct simba__sql {
     simba_error failure;
     int64_t retry_at_ms;
     struct simba__backoff backoff;
+    int64_t patience_ms;     /* more, to connect */
     int64_t asked_ms;        /* when a request came last */
     bool has_failed;         /* some have failed for want of a session */
     simba_timer retry_timer; /* so it is connected for those who ask again */
