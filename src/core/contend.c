@@ -296,7 +296,7 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
     }
     if (c->is_woken) { /* asked for while the renewal was under way */
         c->is_woken = false;
-        c->next_ms = owner_woken_at(c);
+        c->next_ms = earlier(c->next_ms, owner_woken_at(c));
     }
     if (c->phase == SIMBA__OWNER) {
         c->owner_until_ms = earlier(use_until(c), c->cap_ms);

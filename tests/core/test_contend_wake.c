@@ -297,6 +297,25 @@ TEST(test_contend_wake__owner_that_is_woken_in_vain_renews_seldom)
     assert_in_range(renewals_when_woken(S + 100), 5, 20);
 }
 
+/* With a short lease its own renewals are due before that. */
+TEST(test_contend_wake__owner_that_is_woken_in_vain_renews_in_time)
+{
+    struct simba__contend_config config = default_config();
+
+    config.lease = (struct simba__lease){.ttl_ms = 300, .budget_ms = 1};
+    use(config);
+    own();
+    for (int i = 0; i < 20; i++) {
+        int64_t at = simba__contend_wake_at(&machine);
+
+        assert_true(at <= machine.sent_ms + 200);
+        timer(at);
+        expect_sent(SIMBA_RENEW);
+        wake_up(at + 1);
+        yes(at + 2, 5);
+    }
+}
+
 TEST(test_contend_wake__owner_is_told_soon_again_after_a_calm)
 {
     use(default_config());
