@@ -244,12 +244,18 @@ static pid_t begin(uint64_t chance)
     return start_keeper(chance);
 }
 
+/* How long all may take to go on, from now. */
+static int64_t heal_end_us(void)
+{
+    return section_now_us() +
+           (HEAL_MS + storm_lease_ms() * HEAL_LEASES) * INT64_C(1000);
+}
+
 /* When all is well again, every mutex changes hands. */
 static bool is_healed(void)
 {
     int64_t since = section_now_us();
-    int64_t end =
-        since + (HEAL_MS + storm_lease_ms() * HEAL_LEASES) * INT64_C(1000);
+    int64_t end = heal_end_us();
 
     for (int i = 0; i < MUTEXES; i++) {
         while (oracle_count_since(storm.directory, mutexes[i], since) < 2) {
@@ -356,9 +362,9 @@ int main(int argc, char **argv)
     storm_rest_ms(500);
     nemesis_strike_all(faults, end_us, seed, limit);
     /* Or it would prove nothing: somebody's lease is outlived. */
-    for (int i = 0; i < 8 && limit == NULL && !storm.is_stopped &&
-                    oracle_count_lost(storm.directory, "set", &added) == 0;
-         i++) {
+    for (int64_t late_us = heal_end_us();
+         limit == NULL && !storm.is_stopped && section_now_us() < late_us &&
+         oracle_count_lost(storm.directory, "set", &added) == 0;) {
         (void)nemesis_stop_whole(1);
     }
     ok(is_healed(), "all go on after the faults");
