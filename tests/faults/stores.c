@@ -17,7 +17,7 @@
 #include "fixtures/zookeeper_servers.h"
 #endif
 
-char store_url[1024];
+char store_url[1200];
 struct proxy *store_proxies[NODES_MOST];
 int store_proxy_count;
 
@@ -296,12 +296,16 @@ static void redis_open(const char *directory)
              through_proxy(node->port));
 }
 
+/* Both of its replicas, as fewer are no promise: one that acknowledges to a
+ * master which was succeeded forgets it when it follows the next. */
 static void redis_sentinel_open(const char *directory)
 {
+    const char *replicas = getenv("FAULTS_REPLICAS");
+
     (void)directory;
     redis_shape_start(&redis, "sentinel");
-    snprintf(store_url, sizeof store_url, "%s%s", redis.url,
-             getenv("FAULTS_NO_REPLICAS") == NULL ? "&replicas=1" : "");
+    snprintf(store_url, sizeof store_url, "%s&replicas=%.8s", redis.url,
+             replicas == NULL ? "2" : replicas);
 }
 
 static void redis_close(void)

@@ -30,7 +30,7 @@ struct store {
 };
 
 /* Set by open: where contenders find it, and proxies on their way. */
-extern char store_url[1024];
+extern char store_url[1200];
 extern struct proxy *store_proxies[NODES_MOST];
 extern int store_proxy_count;
 
