@@ -108,7 +108,7 @@ int simba__bench_pair(const struct simba__bench_job *job,
 
 int simba__bench_bare(const char *url, simba_error *error)
 {
-    struct simba__bench_job job;
+    struct simba__bench_job job = {.url = url};
     struct simba__floor *floor = NULL;
     int rc;
 
