@@ -76,7 +76,9 @@ SIMBA_API int64_t simba_contend_period_next_delay_ms(const simba_owner *owner,
                                                      uint64_t random);
 
 /**
- * simba_contend_period_next_delay_ms(), with 0 for what is already past.
+ * The same delay, or 0 when it is already past.
+ *
+ * As simba_contend_period_next_delay_ms() otherwise.
  *
  * @param owner   snapshot, not NULL
  * @param id      contender id, not NULL

@@ -105,10 +105,10 @@ man_has_nothing_to_complain_of() {
     [ ! -s "$scratch/complaints" ]
 }
 
-mandoc_has_nothing_to_warn_of() {
+mandoc_has_nothing_to_complain_of() {
     command -v mandoc >/dev/null || return 200
-    same "warnings of mandoc" "" \
-        "$(mandoc -T lint -W warning "$pages"/*.[1357])"
+    same "complaints of mandoc" "" \
+        "$(mandoc -T lint "$pages"/*.[1357])"
 }
 
 # Also those for authors of stores.
