@@ -66,7 +66,7 @@ static void add(int64_t *mean_ns, int64_t ns)
 /* The sum of all but the longest of the last waits of one way. */
 static int64_t sum_typical(const struct simba__spin *spin, int way)
 {
-    int64_t shortest[TYPICAL], sum = 0;
+    int64_t shortest[TYPICAL] = {0}, sum = 0;
     int kept = 0;
 
     for (int i = 0; i < SIMBA__SPIN_TRIAL; i++) {
