@@ -302,13 +302,13 @@ TEST(test_contend_wake__owner_that_is_woken_in_vain_renews_in_time)
 {
     struct simba__contend_config config = default_config();
 
-    config.lease = (struct simba__lease){.ttl_ms = 300, .budget_ms = 1};
+    config.lease = (struct simba__lease){.ttl_ms = 270, .budget_ms = 1};
     use(config);
     own();
     for (int i = 0; i < 20; i++) {
         int64_t at = simba__contend_wake_at(&machine);
 
-        assert_true(at <= machine.sent_ms + 200);
+        assert_true(at <= machine.sent_ms + 180);
         timer(at);
         expect_sent(SIMBA_RENEW);
         wake_up(at + 1);
