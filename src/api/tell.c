@@ -31,7 +31,9 @@ static void read_command(char command[COMMAND_MOST])
         length--;
     }
     for (ssize_t i = 0; i < length; i++) {
-        command[i] = command[i] == '\0' ? ' ' : command[i];
+        if (command[i] == '\0') {
+            command[i] = ' ';
+        }
     }
     command[length] = '\0';
 }
