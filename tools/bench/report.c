@@ -303,7 +303,10 @@ static int measure_all(struct run *run, simba_error *error)
 
 static void format_us(int64_t ns, char text[32])
 {
-    (void)snprintf(text, 32, ns == 0 ? "" : "%.1f", (double)ns / 1000);
+    text[0] = '\0';
+    if (ns != 0) {
+        (void)snprintf(text, 32, "%.1f", (double)ns / 1000);
+    }
 }
 
 static void add_row(struct simba__table *table,

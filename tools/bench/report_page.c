@@ -89,7 +89,9 @@ static void put_facts(const struct simba__report *report, FILE *file)
 {
     const struct simba__report_machine *m = &report->machine;
     struct simba__text command = {.bytes = NULL};
-    char time[SIMBA__FORMAT_ROOM], text[512];
+    char time[SIMBA__FORMAT_ROOM];
+    char text[sizeof report->stores[0]->shown +
+              sizeof report->stores[0]->version + 8];
 
     fputs("<dl class=\"card\">\n", file);
     for (size_t i = 0; i < report->store_count; i++) {

@@ -526,9 +526,10 @@ void simba__redis_read_owners(struct simba__redis_script_reply *read,
                               const redisReply *reply,
                               simba_request *request);
 
-/** Add the queue that a read answers with to the request's reply. */
 /** Adds what the script notes replies; false: it is something else. */
 bool simba__redis_read_notes(const redisReply *reply, simba_request *request);
+
+/** Add the queue that a read answers with to the request's reply. */
 void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 
 /* --- notify.c ------------------------------------------------------------ */
