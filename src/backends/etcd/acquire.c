@@ -180,9 +180,13 @@ static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
     bool is_missed = kv->is_gone;
 
     if (kv->mod != 0) {
+        simba__etcd_owner owner = simba__etcd_owner_read(kv);
+
+        /* Free, or an offer, or there may be room: who looked before that is
+         * told by wait(). */
         mutex->free_ms = kv->is_gone ? simba_loop_now_ms() : 0;
         mutex->freed_mod =
-            kv->is_gone || simba__etcd_owner_read(kv).is_crowd ? kv->mod : 0;
+            kv->is_gone || owner.is_crowd || owner.is_broken ? kv->mod : 0;
         await_first(mutex);
         is_missed = mutex->head != NULL && is_waiting(mutex->head);
     } else {

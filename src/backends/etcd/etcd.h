@@ -220,9 +220,8 @@ struct simba__etcd_mutex {
     simba__etcd_watch beat;  /* of the owner, for the first */
     int waiting;             /* how many of this process are in the queue */
     simba__etcd_entry *head; /* of them, if it is the first */
-    int64_t free_ms; /* since when it is free, as far as known; 0: not */
-    int64_t
-        freed_mod; /* the revision in which it became free; 0: owned since */
+    int64_t free_ms;   /* since when it is free, as far as known; 0: not */
+    int64_t freed_mod; /* when it became free, or an offer; 0: owned since */
     int64_t first, first_ms; /* who was seen first, and since when */
     simba_timer evicting;    /* when the first has had its time */
     simba__etcd_watch watch; /* for observers */
