@@ -381,6 +381,20 @@ bool simba__tenure_refused(const struct simba__step *step,
     return true;
 }
 
+/* An attempt that was broken by force and came to the mutex again by a doubled
+ * request has several tenures, and one release. */
+static void end_former(const struct simba__step *step)
+{
+    for (size_t i = 0; i < step->track->tenure_count; i++) {
+        struct simba__tenure *t = &step->track->tenures[i];
+
+        if (t->is_former &&
+            simba__deed_attempt_equal(t->attempt, step->deed->attempt)) {
+            end_at(t, step->deed->at_us);
+        }
+    }
+}
+
 /* Also of a tenure that was not heard of yet: when its yes comes after this,
  * nobody relies on it, and what was undone stays undone (S8). */
 void simba__tenure_release_sent(const struct simba__step *step)
@@ -400,6 +414,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
     }
     t->alive_us = step->deed->at_us;
     end_at(t, step->deed->at_us);
+    end_former(step);
     if (t->released_us == SIMBA__UNENDED) {
         t->released_us = step->deed->at_us;
     }
