@@ -67,6 +67,7 @@ enum fault {
     LATEST,  /* it arrives when all is over */
     FULL,    /* it is carried out, but is told "no space" */
     REFUSED, /* it is not, and is told the same */
+    HELD,    /* it is carried out, and told when the test lets it go */
 };
 
 /* Two loops and the test meet here: who counts has the lock, and a fault is set
@@ -79,6 +80,7 @@ static struct {
     int at; /* of which transaction, the first being 1 */
     int count;
     simba__rpc *rpc; /* that it has happened to */
+    atomic_bool is_held;
     simba__grpc *grpc;
     void (*done)(simba__rpc *rpc, int status, const simba_error *error);
     simba_timer timer;
@@ -132,6 +134,22 @@ static inline void tell(simba__rpc *rpc, int status, const simba_error *error)
                     is_full ? 8 : 0, "a fault of the test");
     wire_is_open = false;
     done(rpc, lie.code, &lie);
+}
+
+static inline void hold(simba__rpc *rpc, int status, const simba_error *error)
+{
+    (void)error;
+    assert_ptr_equal(rpc, wire.rpc);
+    assert_int_equal(status, SIMBA_OK);
+    wire.is_held = true;
+}
+
+static inline void let_go(void)
+{
+    simba_loop_enter(loop_of(wire.grpc));
+    wire_is_open = false;
+    wire.done(wire.rpc, SIMBA_OK, NULL);
+    simba_loop_leave(loop_of(wire.grpc));
 }
 
 static inline void on_unsent(simba_timer *timer)
@@ -210,8 +228,8 @@ void __wrap_simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc)
     wire.rpc = rpc;
     wire.grpc = grpc;
     wire.done = rpc->done;
-    if (wire.fault == LOST || wire.fault == FULL) {
-        rpc->done = tell;
+    if (wire.fault == LOST || wire.fault == FULL || wire.fault == HELD) {
+        rpc->done = wire.fault == HELD ? hold : tell;
         __real_simba__rpc_submit(grpc, rpc);
         return;
     }

@@ -537,6 +537,40 @@ TEST_AROUND(test_etcd__a_session_that_ends_while_it_is_closed_is_revoked,
     assert_int_equal(handle_join(&third, &close, &why), SIMBA_OK);
 }
 
+/* Nobody is woken by what happens during its own request: that goes on by what
+ * was heard meanwhile. It would wait for the lease of the owner before, else.
+ */
+TEST_AROUND(test_etcd__an_offer_is_not_missed_by_who_is_looking,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request look;
+
+    ask(&a);
+    ask(&b);
+    assert_true(got.is_queued);
+    look = asking(&b);
+    fill_request(&b, &look);
+    expect_fault(HELD, 2); /* it tries, and then it looks */
+    handle_start(&second, &look);
+    await(wire.is_held);
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "b"});
+    assert_string_equal(got.to, "b");
+    for (int i = 0; i < 20; i++) { /* what was written has been told by then */
+        run(&b, (simba_request){.kind = SIMBA_READ, .mutex = "another"});
+    }
+    let_go();
+    assert_int_equal(handle_join(&second, &look, &why), SIMBA_OK);
+    if (!look.reply.mine) {
+        assert_true(handle_woken(&second, mutex, LEASE / 2));
+        ask(&b);
+        assert_true(got.mine);
+    }
+    b.token = look.reply.mine ? look.reply.token : b.token;
+    release(&b);
+}
+
 /* --- no space ------------------------------------------------------------ */
 
 TEST_AROUND(test_etcd__releases_when_the_quota_is_full,
