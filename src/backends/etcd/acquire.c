@@ -120,6 +120,9 @@ static void fail(entry_t *e, const simba_error *error)
                   (e->txn.number != 0 || simba__etcd_is_mine(e, &e->owner));
 
     why.code = is_left ? SIMBA_EUNKNOWN : why.code;
+    if (e->txn.create != 0) { /* who was to be looked for may have gone */
+        simba_entry_unwatched(&e->base);
+    }
     simba_entry_done(&e->base, why.code, &why, SIMBA_STANDS_NOWHERE);
 }
 

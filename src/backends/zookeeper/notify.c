@@ -161,6 +161,7 @@ static bool take_node(const simba_session_mutex *mutex,
         bool is_watched = take_before(latch, node);
 
         if (is_watched) {
+            latch->has_gone = true;
             simba_entry_unwatched(e);
         }
         latch->is_watched &= !is_own;

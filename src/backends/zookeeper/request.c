@@ -227,18 +227,21 @@ static bool joins(const latch_t *latch)
  * them. */
 static void take_queue(latch_t *latch)
 {
-    bool has_one_gone = latch->base.is_unwatched; /* since it was sent */
-    int rc = joins(latch) ? SIMBA__ZK_OK : latch->batch.replies[0].rc;
+    bool is_asking = latch->is_asking;
+    int rc = is_asking ? SIMBA__ZK_OK : latch->batch.replies[0].rc;
 
-    for (int i = 0; joins(latch) && i < latch->asked_count; i++) {
+    for (int i = 0; is_asking && i < latch->asked_count; i++) {
         rc = rc == SIMBA__ZK_OK ? latch->batch.replies[i].rc : rc;
     }
-    latch->are_watched = joins(latch) && rc == SIMBA__ZK_OK && !has_one_gone;
+    latch->are_watched = is_asking && rc == SIMBA__ZK_OK && !latch->has_gone;
+    latch->base.is_unwatched &= !latch->are_watched;
     if (rc != SIMBA__ZK_OK) {
         simba_entry_unwatched(&latch->base);
     }
-    if (joins(latch) && (rc == SIMBA__ZK_NO_NODE || has_one_gone)) {
-        send_look(latch); /* it went before it could be watched */
+    if (joins(latch) &&
+        (rc == SIMBA__ZK_NO_NODE || latch->has_gone || !is_asking)) {
+        send_look(latch); /* it went before it could be watched, or the one
+                           * who joins came after that was asked for */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
         fail(latch, rc);
     } else {
@@ -302,7 +305,13 @@ static void take_standing(latch_t *latch)
             strcmp(latch->before[asked - 1], latch->lowest) != 0) {
             ask(latch, SIMBA__ZK_GET_DATA, latch->lowest);
         }
-        latch->base.is_unwatched = false;
+        /* Until the reply has come nobody watches them, whatever ends it. */
+        latch->is_asking = joins(latch);
+        latch->asked_count = asked;
+        latch->has_gone = false;
+        if (latch->is_asking) {
+            simba_entry_unwatched(&latch->base);
+        }
         send(latch, take_queue);
     }
 }

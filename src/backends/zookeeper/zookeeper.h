@@ -264,6 +264,8 @@ struct simba__zk_latch {
     char *lowest;                          /* its node; NULL: none */
     char **before;                         /* those that are to be watched, */
     int before_count, asked_count;         /* so many of them from now on */
+    bool is_asking;                        /* for their watches, */
+    bool has_gone;                         /* and one has gone meanwhile */
     bool are_watched;                      /* all of them are */
 
     simba__zk_batch own;  /* the watch on our own node */
