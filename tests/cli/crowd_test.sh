@@ -19,11 +19,28 @@ processes=${processes-40} victims=${victims-10} longest=${longest-0} slots=7
 restarts=${restarts-0}
 
 # What runs inside: it has its slot's file locked, which the kernel undoes when
-# its last process is gone. Who finds it locked has somebody else's slot.
+# its last process is gone. Who finds it locked has somebody else's slot. Stores
+# that do not number slots give it any file that is not locked: one too many
+# finds none.
 inside='
-    exec 9>>"$0/slot.$SIMBA_SLOT"
-    flock -n 9 || echo "slot $SIMBA_SLOT twice" >>"$0/breaches"
-    [ "$SIMBA_SLOT" -lt '$slots' ] || echo "slot $SIMBA_SLOT" >>"$0/breaches"
+    take() {
+        exec 9>>"$1" && flock -n 9
+    }
+    if [ -n "${SIMBA_SLOT-}" ]; then
+        take "$0/slot.$SIMBA_SLOT" ||
+            echo "slot $SIMBA_SLOT twice" >>"$0/breaches"
+        [ "$SIMBA_SLOT" -lt '$slots' ] ||
+            echo "slot $SIMBA_SLOT" >>"$0/breaches"
+    else
+        i=0
+        until take "$0/slot.$i"; do
+            i=$((i + 1))
+            [ $i -lt '$slots' ] || {
+                echo "one too many" >>"$0/breaches"
+                break
+            }
+        done
+    fi
     echo "$SIMBA_TOKEN" >>"$0/entered"
     [ ! -e "$0/hold" ] || exec sleep 60
     exec sleep 0.0$((SIMBA_TOKEN % 9))' # nobody has the lock but who is killed

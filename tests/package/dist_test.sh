@@ -10,7 +10,7 @@ cd "$1"
 dir=$(mktemp -d /tmp/simba-dist.XXXXXX)
 trap 'rm -rf "$dir"; echo "not ok 1 - dist_builds"; echo 1..1' EXIT
 [ -d .git ] || [ -f .git ] || { trap 'rm -rf "$dir"' EXIT && exit; }
-tarball=$(make dist)
+tarball=$(make --no-print-directory dist)
 tar -C "$dir" -xzf "$tarball"
 cd "$dir"/simba-*
 cmake -G Ninja -S . -B build -DSIMBA_TESTS=OFF >"$dir/log" 2>&1 &&
