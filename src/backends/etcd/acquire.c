@@ -339,11 +339,9 @@ static void note_order(entry_t *e, const simba__etcd_got *got)
     e->has_order = true;
     e->txn.before[0] = '\0';
     for (; simba__etcd_next_kv(&all, &kv); ahead++) {
-        size_t length = kv.key.length > skip ? kv.key.length - skip : 0;
         simba__etcd_owner who = simba__etcd_owner_read(&kv);
 
-        length = length < sizeof name ? length : 0;
-        snprintf(name, sizeof name, "%.*s", (int)length, kv.key.at + skip);
+        (void)simba__etcd_key_rest(&kv, skip, name, sizeof name);
         if (ahead == 0) {
             set_before(e, name, &who, kv.create);
         }

@@ -136,13 +136,14 @@ static void start_read(struct admin *admin)
 
 /* --- list ---------------------------------------------------------------- */
 
-/* The mutex of a key behind `skip` bytes, up to the next slash. */
+/* The mutex of a key behind `skip` bytes of it, up to the next slash. */
 static bool read_name(const simba__etcd_kv *kv, size_t skip, simba_listed *to)
 {
-    char name[sizeof to->mutex * 3];
-    int length = (int)(kv->key.length > skip ? kv->key.length - skip : 0);
+    char name[sizeof to->mutex * 3 + SIMBA__ETCD_MEMBER];
 
-    snprintf(name, sizeof name, "%.*s", length, kv->key.at + skip);
+    if (!simba__etcd_key_rest(kv, skip, name, sizeof name)) {
+        return false;
+    }
     name[strcspn(name, "/")] = '\0';
     return simba__text_unescape(name) &&
            simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE &&
@@ -204,8 +205,7 @@ static bool read_listed(const simba__etcd_kv *kv,
         slash--;
     }
     if (letter == 'L') {
-        snprintf(slots, sizeof slots, "%.*s", (int)(kv->key.length - slash),
-                 kv->key.at + slash);
+        (void)simba__etcd_key_rest(kv, slash, slots, sizeof slots);
         owner.slots = (uint32_t)strtoul(slots, NULL, 10);
     }
     to->waiting = letter == 'W';

@@ -17,15 +17,12 @@ bool simba__etcd_next_member(simba__etcd_txn *txn,
 {
     size_t skip = strlen(simba__etcd_key(txn, 'M'));
     simba__etcd_kv kv = {0};
-    size_t length;
 
     if (!simba__etcd_next_kv(all, &kv)) {
         return false;
     }
-    length = kv.key.length > skip ? kv.key.length - skip : 0;
     *who = simba__etcd_owner_read(&kv);
-    snprintf(name, SIMBA__ETCD_MEMBER, "%.*s", (int)length,
-             kv.key.at + (length > 0 ? skip : 0));
+    (void)simba__etcd_key_rest(&kv, skip, name, SIMBA__ETCD_MEMBER);
     who->slots = (uint32_t)strtoul(name, NULL, 10);
     return true;
 }

@@ -182,6 +182,12 @@ const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
  * there is none. */
 bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got);
 bool simba__etcd_next_kv(simba__pb_bytes *all, simba__etcd_kv *kv);
+/** What stands in a key behind `skip` bytes of it; false: nothing does, or it
+ * does not fit, for a server may say anything, and `to` is empty. */
+bool simba__etcd_key_rest(const simba__etcd_kv *kv,
+                          size_t skip,
+                          char *to,
+                          size_t size);
 
 /* --- the set of watches: watches.c --------------------------------------- */
 

@@ -38,14 +38,12 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
             memcpy(heir->first, heir->who.id, sizeof heir->first);
         }
         if (to == NULL || strcmp(heir->who.id, to) == 0) {
-            snprintf(txn->first, sizeof txn->first, "%.*s",
-                     (int)(kv.key.length - skip), kv.key.at + skip);
-            snprintf(txn->before, sizeof txn->before, "%.*s",
-                     before.mod == 0 ? 0 : (int)(before.key.length - skip),
-                     before.mod == 0 ? "" : before.key.at + skip);
+            (void)simba__etcd_key_rest(&before, skip, txn->before,
+                                       sizeof txn->before);
             heir->create = kv.create;
             heir->before_create = before.create;
-            return true;
+            return simba__etcd_key_rest(&kv, skip, txn->first,
+                                        sizeof txn->first);
         }
     }
     return false;

@@ -89,6 +89,21 @@ static const char *owner_write(simba__etcd_owner *owner)
     return owner->text;
 }
 
+bool simba__etcd_key_rest(const simba__etcd_kv *kv,
+                          size_t skip,
+                          char *to,
+                          size_t size)
+{
+    size_t length = kv->key.length > skip ? kv->key.length - skip : 0;
+
+    length = length < size ? length : 0;
+    if (length > 0) {
+        memcpy(to, kv->key.at + skip, length);
+    }
+    to[length] = '\0';
+    return length > 0;
+}
+
 simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 {
     simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
