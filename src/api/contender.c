@@ -580,12 +580,11 @@ enum simba_service_status simba__lifecycle_status(
     }
 }
 
-int simba__contender_hand_over(struct simba__contender *contender,
-                               const char *to,
-                               simba_error *error)
+int simba__contender_may_hand_over(const struct simba__contender *contender,
+                                   const char *to,
+                                   simba_error *error)
 {
-    struct simba__contention *c = &contender->contention;
-    simba_store *store = contender->store;
+    const simba_store *store = contender->store;
     char id[SIMBA_ID_MAX + 1];
     int rc = simba__store_check(store, error);
 
@@ -597,15 +596,19 @@ int simba__contender_hand_over(struct simba__contender *contender,
     if (rc == SIMBA_OK && to != NULL) {
         rc = simba__config_id(to, id, error);
     }
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    simba_loop_enter(store->loop);
-    if (!simba__contention_hand_over(c, to)) {
-        rc = simba_error_set(error, SIMBA_ELOST, 0,
-                             "%s: not owned, so there is nothing to hand over",
-                             c->mutex);
-    }
-    simba_loop_leave(store->loop);
     return rc;
+}
+
+int simba__contender_hand_over(struct simba__contender *contender,
+                               const char *to,
+                               simba_error *error)
+{
+    struct simba__contention *c = &contender->contention;
+
+    return simba__contention_hand_over(c, to)
+               ? SIMBA_OK
+               : simba_error_set(
+                     error, SIMBA_ELOST, 0,
+                     "%s: not owned, so there is nothing to hand over",
+                     c->mutex);
 }

@@ -167,7 +167,13 @@ void simba__lifecycle_rest(struct simba__lifecycle *lifecycle);
 enum simba_service_status simba__lifecycle_status(
     const struct simba__lifecycle *lifecycle);
 
-/** Give up what it owns to a successor; NULL: to whoever is first. */
+/** Is this a successor, and has the store hand-over? Before the next one. */
+int simba__contender_may_hand_over(const struct simba__contender *contender,
+                                   const char *to,
+                                   simba_error *error);
+
+/** Give up what it owns to a successor; NULL: to whoever is first. Inside the
+ * loop. */
 int simba__contender_hand_over(struct simba__contender *contender,
                                const char *to,
                                simba_error *error);

@@ -24,9 +24,7 @@ static void run_lost(struct simba__task *task)
 {
     simba_locker *l = container_of(task, simba_locker, lost_task);
 
-    if (l->on_lost != NULL) {
-        l->on_lost(l->user, &l->why);
-    }
+    l->on_lost(l->user, &l->why);
     simba__contention_returned(&l->base.contention);
 }
 
@@ -75,9 +73,11 @@ static void told(struct simba__contention *c,
         l->is_lost = true;
         /* A locker does not contend anew by itself. */
         simba__loop_send(store->loop, &l->stopping);
+    }
+    if (is_loss && l->on_lost != NULL) {
         simba__serial_queue_push(&store->pool, &l->serial_queue, &l->lost_task);
-    } else if (is_end) {
-        simba__contention_returned(c); /* the user let go: all is done */
+    } else if (is_end) { /* the user let go, or is not called: all is done */
+        simba__contention_returned(c);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         assert(l->is_started && !l->is_held);
@@ -535,9 +535,25 @@ uint32_t simba_locker_slot(const simba_locker *l)
     return atomic_load(&l->base.contention.slot);
 }
 
+/* The release is on its way when it returns, and on stores that block it is
+ * done: a thread more to wake would make who follows wait for it. */
 int simba_locker_hand_over(simba_locker *l, const char *to, simba_error *error)
 {
-    return simba__contender_hand_over(&l->base, to, error);
+    simba_loop *loop = l->base.store->loop;
+    int rc = simba__contender_may_hand_over(&l->base, to, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    simba_loop_enter(loop);
+    begin_driving(l);
+    rc = simba__contender_hand_over(&l->base, to, error);
+    if (simba__loop_is_driver(loop)) {
+        (void)drive(l, simba_loop_now_ms());
+    }
+    end_driving(l);
+    simba_loop_leave(loop);
+    return rc;
 }
 
 int64_t simba_locker_session_ms(const simba_locker *l)

@@ -329,7 +329,14 @@ int simba_service_hand_over(simba_service *s,
                             const char *to,
                             simba_error *error)
 {
-    return simba__contender_hand_over(&s->base, to, error);
+    int rc = simba__contender_may_hand_over(&s->base, to, error);
+
+    if (rc == SIMBA_OK) {
+        simba_loop_enter(s->base.store->loop);
+        rc = simba__contender_hand_over(&s->base, to, error);
+        simba_loop_leave(s->base.store->loop);
+    }
+    return rc;
 }
 
 enum simba_service_status simba_service_status(const simba_service *s)

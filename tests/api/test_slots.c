@@ -1,6 +1,7 @@
 /* Several owners of one mutex, and handing over on purpose; on a store that
  * offers neither: that it says so. */
 #include "fixtures/api_harness.h"
+#include "fixtures/process_resources.h"
 
 #include <simba/admin.h>
 #include <simba/sys/probe.h>
@@ -359,5 +360,26 @@ TEST(test_slots__owner_beside_a_bustle_renews_seldom)
         simba_service_close(services[i]);
     }
     simba_locker_close(owner);
+    simba_store_close(store);
+}
+
+/* Each thread that had to be woken for it would make the successor wait. */
+TEST(test_slots__who_is_not_called_hands_over_without_another_thread)
+{
+    simba_store *store = open_store();
+    simba_locker *locker;
+    int before;
+
+    if (!can(store, SIMBA_CAN_HAND_OVER)) {
+        simba_store_close(store);
+        skip();
+    }
+    locker = open_locker(store, fresh_mutex(), 0);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    before = count_threads();
+    assert_int_equal(simba_locker_hand_over(locker, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_ELOST);
+    assert_int_equal(count_threads(), before);
+    simba_locker_close(locker);
     simba_store_close(store);
 }
