@@ -443,8 +443,13 @@ static void loaded(struct simba__sql_request *request,
 static void slots_loaded(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows)
 {
-    enum simba__sql_loaded result = simba__sql_load_slots(request, rows);
+    enum simba__sql_loaded result;
 
+    if (request->missing != count_missing(request->self)) {
+        simba__sql_start(request); /* the rows lack what is known by now */
+        return;
+    }
+    result = simba__sql_load_slots(request, rows);
     if (result == SIMBA__SQL_NO_MEMORY) {
         simba__sql_end(request, SIMBA_ENOMEM, NULL);
     } else if (result == SIMBA__SQL_NO_ROW) {
@@ -568,6 +573,15 @@ static void fine(struct simba__sql_request *request,
     }
 }
 
+/* Does it leave simba_mutex alone? Then a column that it misses is one of
+ * simba_told or simba_broken, which somebody else has made. */
+static bool is_beside_mutex(enum simba__sql_statement statement)
+{
+    return statement == SIMBA__SQL_TELL || statement == SIMBA__SQL_TOLD ||
+           statement == SIMBA__SQL_BREAKS ||
+           statement == SIMBA__SQL_RECORD_BREAK;
+}
+
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_result *result)
 {
@@ -601,6 +615,9 @@ void simba__sql_answered(struct simba__sql_session *session,
                 simba__sql_start(request);
             }
             return;
+        }
+        if (is_beside_mutex(request->statement)) {
+            break;
         }
         /* A column is missing in simba_mutex, if nothing more can be. If
          * another request has noted it since this one was sent, that is all:

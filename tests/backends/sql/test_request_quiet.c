@@ -246,6 +246,38 @@ SQL_TEST(test_sql_request_quiet__what_is_missing_is_noted_once)
         (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
 }
 
+/* S4: what others have made of the tables beside it says nothing of
+ * simba_mutex: tokens stay what they are. */
+SQL_TEST(test_sql_request_quiet__foreign_tables_beside_it_say_nothing_of_it)
+{
+    struct simba__sql *self = (struct simba__sql *)first.backend;
+    struct who a = person(&first, "a");
+
+    ask(&a);
+    server_sql("ALTER TABLE simba_told DROP COLUMN until_at");
+    server_sql("ALTER TABLE simba_broken DROP COLUMN reason");
+    for (int i = 0; i < 4; i++) {
+        enum simba_request_kind kinds[] = {SIMBA_TELL, SIMBA_TOLD, SIMBA_BREAKS,
+                                           SIMBA_BREAK};
+
+        assert_int_equal(
+            try_run(&a, (simba_request){.kind = kinds[i], .reason = "told"}),
+            SIMBA_EMISCONFIG);
+        assert_false(self->has_no_quiet);
+        assert_false(self->has_no_token);
+    }
+    renew(&a);
+    expect_mine(&a); /* no break without its audit */
+    release(&a);
+    server_sql("DROP TABLE simba_told");
+    server_sql("DROP TABLE simba_broken");
+    a = person(&first, "a");
+    ask(&a);
+    assert_true(is_quiet());
+    run(&a, (simba_request){.kind = SIMBA_TELL, .reason = "told"});
+    run(&a, (simba_request){.kind = SIMBA_BREAK, .reason = "it hangs"});
+}
+
 static char pair[2][80]; /* names of two mutexes */
 
 static void name_pair(void)

@@ -394,6 +394,34 @@ SQL_TEST(test_sql_slots__who_was_there_before_the_upgrade_can_be_asked)
     }
 }
 
+/* Rows are read as what was asked for: if another request has noted meanwhile
+ * that simba_mutex is of an older make, this one begins anew, and learns better
+ * here. */
+SQL_TEST(test_sql_slots__what_is_noted_meanwhile_is_not_decided_upon)
+{
+    struct simba__sql *self = (struct simba__sql *)first.backend;
+    struct who a = person(&second, "a"), b = person(&first, "b");
+    simba_request request = asking(&b);
+
+    ask_slots(&a, 2);
+    expect_mine(&a);
+    request.slots = 2;
+    fill_request(&b, &request);
+    server_hold(LOCK_SLOT);
+    handle_start(&first, &request);
+    nap_ms(300); /* it is held up by now, if all goes well */
+    simba_loop_enter(first.loop);
+    self->has_no_quiet = self->has_no_token = true;
+    simba_loop_leave(first.loop);
+    server_let_go();
+    if (handle_join(&first, &request, &why) != SIMBA_OK) {
+        fail_msg("%s", why.message);
+    }
+    assert_true(request.reply.mine);
+    assert_true(request.reply.token > a.token);
+    assert_false(self->has_no_token);
+}
+
 /* simba_slot is made when it is needed, in databases that are in use. */
 SQL_TEST(test_sql_slots__their_table_is_made_on_first_use)
 {
