@@ -15,7 +15,7 @@ int64_t simba__admin_waited_ms(const simba_report *report,
 {
     int64_t now_ms = simba__view_now(simba_report_store_ms(report));
 
-    return waiter->joined_at_ms == 0 || now_ms < waiter->joined_at_ms
+    return waiter->joined_at_ms <= 0 || now_ms < waiter->joined_at_ms
                ? SIMBA__UNKNOWN
                : now_ms - waiter->joined_at_ms;
 }

@@ -12,9 +12,11 @@ enum view_column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, TOLD, COLUMNS };
 
 /* ZooKeeper writes down when a node was made, by the time of day, but does not
  * tell what time it is. */
+/* A clock that is before its beginning, or at its end, tells nothing. */
 int64_t simba__view_now(int64_t store_ms)
 {
-    return store_ms == 0 ? simba__unix_ms() : store_ms;
+    return store_ms <= 0 || store_ms > INT64_MAX / 2 ? simba__unix_ms()
+                                                     : store_ms;
 }
 
 static int64_t time_until(int64_t at_ms, int64_t now_ms)
@@ -42,7 +44,7 @@ struct simba__view simba__view_of(const char *mutex,
     if (owner->id[0] != '\0') {
         int64_t now_ms = simba__view_now(store_ms);
 
-        if (owner->acquired_at_ms != 0) {
+        if (owner->acquired_at_ms > 0) {
             view.age_ms = now_ms > owner->acquired_at_ms
                               ? now_ms - owner->acquired_at_ms
                               : 0;

@@ -17,14 +17,18 @@ enum { STEPS_MOST = 2000, DEADLINE_MS = 5000 };
 static simba_request make_request(uint8_t choice)
 {
     static const enum simba_request_kind kinds[] = {
-        SIMBA_ACQUIRE, SIMBA_RENEW, SIMBA_RELEASE, SIMBA_LEAVE, SIMBA_READ,
-        SIMBA_LIST,    SIMBA_BREAK, SIMBA_DOCTOR,  SIMBA_INIT};
+        SIMBA_ACQUIRE, SIMBA_RENEW, SIMBA_RELEASE, SIMBA_LEAVE,
+        SIMBA_READ,    SIMBA_LIST,  SIMBA_BREAK,   SIMBA_DOCTOR,
+        SIMBA_INIT,    SIMBA_TELL,  SIMBA_TOLD,    SIMBA_BREAKS};
+    static const uint32_t needs[] = {[SIMBA_INIT] = SIMBA_CAN_INIT,
+                                     [SIMBA_TELL] = SIMBA_CAN_TELL,
+                                     [SIMBA_TOLD] = SIMBA_CAN_TELL,
+                                     [SIMBA_BREAKS] = SIMBA_TELLS_BREAKS};
     simba_request request = SIMBA_REQUEST_INIT;
     bool is_of_all;
 
     request.kind = kinds[(choice & 15) % (sizeof kinds / sizeof kinds[0])];
-    if (request.kind == SIMBA_INIT &&
-        (simba_module.capabilities & SIMBA_CAN_INIT) == 0) {
+    if ((~simba_module.capabilities & needs[request.kind]) != 0) {
         request.kind = SIMBA_READ;
     }
     is_of_all = request.kind == SIMBA_LIST || request.kind == SIMBA_DOCTOR ||

@@ -13,8 +13,12 @@ const int64_t simba__hand_over_bounds_ms[SIMBA__HAND_OVER_BUCKETS - 1] = {
 
 int64_t simba__board_unix(const struct simba__source *source, int64_t store_ms)
 {
-    return store_ms == 0 || store_ms == INT64_MAX ? SIMBA__UNKNOWN
-                                                  : store_ms + source->skew_ms;
+    int64_t unix_ms;
+
+    return store_ms <= 0 || store_ms == INT64_MAX ||
+                   __builtin_add_overflow(store_ms, source->skew_ms, &unix_ms)
+               ? SIMBA__UNKNOWN
+               : unix_ms;
 }
 
 void simba__board_touch(struct simba__row *row)

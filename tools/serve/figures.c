@@ -21,17 +21,22 @@ struct mutex_figures {
     uint64_t hand_overs[SIMBA__HAND_OVER_BUCKETS], hand_over_sum_ms;
 };
 
+/* Prometheus takes nothing of a reply that is not valid UTF-8. */
 static void put_label(struct simba__text *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
+    while (*text != '\0') {
+        size_t length = simba__text_sequence(text, 4);
+
+        if (length == 0) {
+            simba__text_put(out, "\xef\xbf\xbd"); /* as in JSON */
+            length = 1;
+        } else if (*text == '\n') {
             simba__text_put(out, "\\n");
-            continue;
+        } else {
+            simba__text_put(out, *text == '"' || *text == '\\' ? "\\" : "");
+            simba__text_add(out, text, length);
         }
-        if (*text == '"' || *text == '\\') {
-            simba__text_put(out, "\\");
-        }
-        simba__text_add(out, text, 1);
+        text += length;
     }
 }
 
