@@ -72,11 +72,17 @@ static void on_info(struct simba__redis_admin_request *admin,
                                   "%s: %d replicas; a failover may forget the "
                                   "last owners, unless replicas=n is given",
                                   shown, there);
+    } else if (wanted < there) {
+        simba_request_add_finding(
+            request, SIMBA_FINDING_WEAK, "replicas",
+            "%s: an acquire is on %d of %d replicas before it counts; a "
+            "failover to another may forget it, unless replicas=%d is given",
+            shown, wanted, there, there);
     } else if (wanted > 0) {
         simba_request_add_finding(
             request, SIMBA_FINDING_OK, "replicas",
-            "%s: an acquire is on %d of %d replicas before it counts", shown,
-            wanted, there);
+            "%s: an acquire is on all %d replicas before it counts", shown,
+            there);
     } else {
         simba_request_add_finding(request, SIMBA_FINDING_NOTE, "replicas",
                                   "%s: none; when it is down nobody acquires",

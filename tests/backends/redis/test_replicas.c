@@ -12,7 +12,7 @@
 
 #define MUTEX "copied"
 
-static struct redis master, replica;
+static struct redis master, replica, another;
 static simba_store *store;
 static simba_locker *locker;
 static const char *shim = ""; /* before the URL */
@@ -226,18 +226,53 @@ TEST_AROUND(test_redis_replicas__idle_connection_vouches_for_no_new_server,
     assert_true(now_ms() - from >= GRACE_MS);
 }
 
-static int start_two(void **state)
+static void start_replica(struct redis *of_master)
 {
     char port[16];
 
+    redis_prepare(of_master);
+    snprintf(port, sizeof port, "%d", master.port);
+    redis_option(of_master, "--replicaof", "127.0.0.1");
+    redis_option(of_master, port, NULL);
+    redis_run(of_master);
+}
+
+static int close_and_remove_another(void **state)
+{
+    redis_remove(&another);
+    return close_locker(state);
+}
+
+/* One of two may be promoted without having what the other acknowledged. */
+TEST_AROUND(test_redis_replicas__doctor_asks_for_all_of_them,
+            NULL,
+            close_and_remove_another)
+{
+    simba_report *report;
+    const simba_finding *found = NULL;
+
+    open_locker("", 10000);
+    start_replica(&another);
+    await(strstr(redis_text(&master, "INFO replication"),
+                 "connected_slaves:2") != NULL);
+    assert_int_equal(simba_admin_doctor(store, &report, NULL), SIMBA_OK);
+    for (size_t i = 0; i < simba_report_finding_count(report); i++) {
+        if (strcmp(simba_report_finding(report, i)->name, "replicas") == 0) {
+            found = simba_report_finding(report, i);
+        }
+    }
+    assert_non_null(found);
+    assert_int_equal(found->gravity, SIMBA_FINDING_WEAK);
+    assert_non_null(strstr(found->text, "unless replicas=2"));
+    simba_report_close(report);
+}
+
+static int start_two(void **state)
+{
     (void)state;
     redis_start(&master,
                 (const char *[]){"--repl-diskless-sync-delay", "0", NULL});
-    redis_prepare(&replica);
-    snprintf(port, sizeof port, "%d", master.port);
-    redis_option(&replica, "--replicaof", "127.0.0.1");
-    redis_option(&replica, port, NULL);
-    redis_run(&replica);
+    start_replica(&replica);
     await_replica_of(&master);
     return 0;
 }
