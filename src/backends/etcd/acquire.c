@@ -152,6 +152,7 @@ static void on_before(simba__etcd_watch *watch, const simba__etcd_kv *kv)
         e->before_gone = kv->mod;
         wake(simba__etcd_mutex_of(e));
     } else if (kv->mod != 0) { /* it is we who are offered the mutex */
+        simba_entry_unwatched(&e->base);
         wake(simba__etcd_mutex_of(e));
     }
 }
@@ -176,6 +177,23 @@ static void await_first(simba__etcd_mutex *mutex)
                     mutex->free_ms != 0 ? at_ms : INT64_MAX);
 }
 
+/* Who is named takes what it was told of, without a look. */
+static bool note_offer(const simba__etcd_mutex *mutex,
+                       const simba__etcd_owner *owner)
+{
+    simba_entry *one = simba__etcd_is_offer(owner) ? mutex->base.entries : NULL;
+
+    while (one != NULL && !(is_waiting((entry_t *)one) &&
+                            simba__etcd_is_offered((entry_t *)one, owner))) {
+        one = one->next;
+    }
+    if (one != NULL) {
+        ((entry_t *)one)->owner = *owner;
+        simba_entry_unwatched(one);
+    }
+    return one != NULL;
+}
+
 /* The first asks, or when its step is done: wait(). */
 static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
@@ -191,7 +209,8 @@ static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
         mutex->freed_mod =
             kv->is_gone || owner.is_crowd || owner.is_broken ? kv->mod : 0;
         await_first(mutex);
-        is_missed = mutex->head != NULL && is_waiting(mutex->head);
+        is_missed = note_offer(mutex, &owner) ||
+                    (mutex->head != NULL && is_waiting(mutex->head));
     } else {
         mutex->free_ms = mutex->freed_mod = 0;
         for (simba_entry *e = mutex->base.entries; e != NULL; e = e->next) {
@@ -281,6 +300,10 @@ static void wait(entry_t *e)
             wait_ms = SIMBA__OFFER_MS; /* no memory: by looking */
         }
         simba__etcd_tell_owners(e);
+        /* One of ours may be meant, whom no wake-up has reached. */
+        if (simba__etcd_is_offer(&e->owner) && e->base.acquire != NULL) {
+            memcpy(e->base.acquire->reply.to, e->owner.id, sizeof e->owner.id);
+        }
         e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
         simba_entry_done(&e->base, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
     }
@@ -543,7 +566,7 @@ static enum simba__etcd_action decide(const entry_t *e)
         (e->crowd_mod != 0 && !e->has_members)) {
         return LOOK;
     }
-    if (is_queued && simba__etcd_is_offered(e)) {
+    if (is_queued && simba__etcd_is_offered(e, &e->owner)) {
         return GRANT;
     }
     if (e->crowd_mod != 0 && !(is_next && e->has_room) &&
@@ -595,14 +618,15 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         owns(e);
     } else if (sent == REFRESH) {
         stands(e, SIMBA_STANDS_VANISHED);
-    } else if (sent == REMOVE && !simba__etcd_is_mine(e, &e->owner)) {
+    } else if (sent == REMOVE && txn->is_done && simba__etcd_names_heir(e) &&
+               simba__etcd_name_heir(e)) {
+        go_on(e, NAME);
+    } else if (sent == NAME ||
+               (sent == REMOVE && !simba__etcd_is_mine(e, &e->owner))) {
         stands(e, SIMBA_STANDS_NOWHERE);
     } else if (sent == REMOVE) { /* written otherwise, or broken */
         e->mine = e->owner;
         e->is_owner = true;
-        go_on(e, REMOVE);
-    } else if (sent == NAME) {
-        simba__etcd_name_heir(e);
         go_on(e, REMOVE);
     } else if (sent == OUST) {
         go_on(e, LOOK);
@@ -702,6 +726,8 @@ void simba__etcd_entry_look(simba_entry *entry)
     e->has_order &= knows_first(e) || !is_overdue(simba__etcd_mutex_of(e));
     if (e->is_owner) {
         go_on(e, REFRESH);
+    } else if (simba__etcd_is_offered(e, &e->owner)) {
+        go_on(e, GRANT);
     } else if (entry->is_head) {
         e->owner = (simba__etcd_owner){0};
         go_on(e, GRANT);
@@ -719,7 +745,7 @@ void simba__etcd_entry_remove(simba_entry *entry)
 
     (void)simba__etcd_watch_set(simba__etcd_of(e), &e->before, NULL);
     e->is_owner &= entry->state == SIMBA_KEY_PRESENT && !entry->is_doubted;
-    go_on(e, simba__etcd_names_heir(e) ? NAME : REMOVE);
+    go_on(e, REMOVE);
 }
 
 void simba__etcd_entry_forget(simba_entry *entry)
@@ -731,10 +757,8 @@ void simba__etcd_entry_forget(simba_entry *entry)
     clear_waiter(e);
     simba__rpc_fini(&e->txn.rpc);
     free(e->seen); /* no reply comes any more, or of another session */
-    free(e->heir);
     e->seen = NULL;
     e->seen_count = 0;
-    e->heir = NULL;
     if (was_open) {
         simba_entry_drop(entry);
     }

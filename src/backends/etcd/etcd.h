@@ -53,8 +53,8 @@ enum simba__etcd_action {
     OUST,    /* one of several owners, which is silent */
     EVICT,   /* the first had its time: it begins anew, if it lives */
     KEEP,    /* what who only tries has seen */
-    NAME,    /* who waits, for the one that is to follow us */
     REMOVE,  /* what we own, or what else may be there */
+    NAME,    /* behind it: who is to follow us waits behind others, or not */
     WAIT,
     REFUSE,
     VANISH,
@@ -237,8 +237,8 @@ struct simba__etcd_mutex {
 /* Who waits and is named. */
 typedef struct simba__etcd_heir {
     simba__etcd_owner who;
-    int64_t create, before_create; /* of f, and of p: 0: none */
-    char first[SIMBA_ID_MAX + 1];  /* who is the first */
+    int64_t before_create;        /* of p; 0: it is the first */
+    char first[SIMBA_ID_MAX + 1]; /* who is the first */
 } simba__etcd_heir;
 
 struct simba__etcd_entry {
@@ -268,7 +268,6 @@ struct simba__etcd_entry {
     /* As an owner. */
     bool is_owner;
     simba__etcd_owner mine; /* as it was or will be written */
-    simba__etcd_heir *heir; /* NULL: none, or not looked for */
     int64_t since_ms; /* its key, or the heartbeat of all, was sent then */
 
     /* As a waiter. */
@@ -365,16 +364,19 @@ void simba__etcd_note_members(simba__etcd_entry *entry,
 
 /** It is our tenure, which is asked to hand over; noted in `mine`. */
 bool simba__etcd_is_asked(simba__etcd_entry *entry, const simba__etcd_kv *kv);
-/** Of what was got by Q who has this id, NULL: the first; f and p are set. */
+/** Of what was got by Q who has this id, NULL: the first; p is set. */
 bool simba__etcd_find_heir(simba__etcd_txn *txn,
                            const char *to,
                            simba__etcd_heir *heir);
-/** Has the owner named us? */
-bool simba__etcd_is_offered(const simba__etcd_entry *entry);
-/** Is it an owner that names its successor? Those who wait were read: note that
- * one, if it is among them. */
+/** Is it one, and is it ours? */
+bool simba__etcd_is_offer(const simba__etcd_owner *owner);
+bool simba__etcd_is_offered(const simba__etcd_entry *entry,
+                            const simba__etcd_owner *owner);
+simba__etcd_owner simba__etcd_offer(const char *to);
+/** Is it an owner that names its successor? */
 bool simba__etcd_names_heir(const simba__etcd_entry *entry);
-void simba__etcd_name_heir(simba__etcd_entry *entry);
+/** It was offered to that one, and who waits was read. False: that will do. */
+bool simba__etcd_name_heir(simba__etcd_entry *entry);
 
 /* --- admin.c ------------------------------------------------------------- */
 

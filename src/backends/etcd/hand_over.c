@@ -1,9 +1,10 @@
 /* Handing over. An owner is asked by what is written in its key, which makes
  * its next renewal fail and read it. What it releases to a successor is not
  * deleted: it becomes an offer, an owner without a token whose lease is that of
- * an offer (300 ms) and is not renewed. Its contender takes it over at once,
- * wherever it stands in the queue, and the first in the queue when that time
- * has passed. */
+ * an offer (300 ms) and is not renewed. It names the successor by its id, so
+ * that nobody has to be looked for before: the queue is read by the same
+ * transaction. Its contender takes it over at once, wherever it stands in the
+ * queue, and the first in the queue when that time has passed. */
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
@@ -40,19 +41,38 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
         if (to == NULL || strcmp(heir->who.id, to) == 0) {
             (void)simba__etcd_key_rest(&before, skip, txn->before,
                                        sizeof txn->before);
-            heir->create = kv.create;
             heir->before_create = before.create;
-            return simba__etcd_key_rest(&kv, skip, txn->first,
-                                        sizeof txn->first);
+            return true;
         }
     }
     return false;
 }
 
-bool simba__etcd_is_offered(const simba__etcd_entry *e)
+/* Nobody's attempt: those are random. Older versions name that of the successor
+ * in its place. */
+static const simba_attempt by_id = {0, 1};
+
+bool simba__etcd_is_offer(const simba__etcd_owner *owner)
 {
-    return simba__etcd_is_mine(e, &e->owner) && e->owner.is_broken &&
-           e->owner.token == 0;
+    return owner->is_there && owner->is_broken && owner->token == 0;
+}
+
+bool simba__etcd_is_offered(const simba__etcd_entry *e,
+                            const simba__etcd_owner *owner)
+{
+    return simba__etcd_is_offer(owner) &&
+           (simba__etcd_is_mine(e, owner) ||
+            (simba__attempt_equal(owner->attempt, by_id) &&
+             strcmp(owner->id, e->base.id) == 0));
+}
+
+simba__etcd_owner simba__etcd_offer(const char *to)
+{
+    simba__etcd_owner offer = {
+        .attempt = by_id, .lease_ms = SIMBA__OFFER_MS, .is_broken = true};
+
+    snprintf(offer.id, sizeof offer.id, "%s", to);
+    return offer;
 }
 
 /* Of several owners none names one. */
@@ -62,22 +82,15 @@ bool simba__etcd_names_heir(const simba__etcd_entry *e)
            e->base.release->to != NULL;
 }
 
-/* If it does not wait, the first will follow. */
-void simba__etcd_name_heir(simba__etcd_entry *e)
+/* If it does not wait, the first is to follow: the offer goes. If it stands
+ * behind others, it may watch only the one before it. */
+bool simba__etcd_name_heir(simba__etcd_entry *e)
 {
-    simba_request *release = e->base.release; /* NULL: given up meanwhile */
-    simba__etcd_heir *heir = calloc(1, sizeof *heir);
-    bool is_found = heir != NULL && release != NULL &&
-                    simba__etcd_find_heir(&e->txn, release->to, heir);
+    simba_reply *reply = &e->base.release->reply;
+    simba__etcd_heir heir = {.before_create = 0};
+    bool is_found = simba__etcd_find_heir(&e->txn, e->base.release->to, &heir);
 
-    if (heir != NULL && release != NULL) {
-        memcpy(release->reply.to, is_found ? heir->who.id : heir->first,
-               sizeof heir->first);
-    }
-    if (!is_found) {
-        free(heir);
-        heir = NULL;
-    }
-    free(e->heir);
-    e->heir = heir;
+    memcpy(reply->to, is_found ? heir.who.id : heir.first, sizeof heir.first);
+    e->before_create = is_found ? heir.before_create : 0;
+    return !is_found || heir.before_create != 0;
 }

@@ -267,35 +267,6 @@ static void delete_member(simba__etcd_txn *txn, char letter)
     }
 }
 
-/* Who stands far behind watches only the one before it: a put of that which
- * changes nothing wakes it. PutRequest: 5 and 6: keep the value and lease. */
-static void put_offer(simba__etcd_entry *e)
-{
-    simba__etcd_txn *txn = &e->txn;
-    const simba__etcd_heir *heir = e->heir;
-    simba__etcd_owner offer = {.attempt = heir->who.attempt,
-                               .lease_ms = SIMBA__OFFER_MS,
-                               .acquired_at_ms = wall_us() / 1000,
-                               .is_broken = true};
-    size_t began, op;
-
-    memcpy(offer.id, heir->who.id, sizeof offer.id);
-    when(txn, 'f', CREATE, heir->create, NULL);
-    put(txn, THEN, 'o', owner_write(&offer));
-    if (heir->before_create != 0) {
-        when(txn, 'p', CREATE, heir->before_create, NULL);
-        began = simba__pb_begin(txn->text, THEN);
-        op = simba__pb_begin(txn->text, 2);
-        simba__pb_text(txn->text, 1, simba__etcd_key(txn, 'p'));
-        simba__pb_number(txn->text, 5, 1);
-        simba__pb_number(txn->text, 6, 1);
-        simba__pb_end(txn->text, op);
-        simba__pb_end(txn->text, began);
-    }
-    free(e->heir); /* if that fails, nobody is named any more */
-    e->heir = NULL;
-}
-
 /* All keys and ranges of these letters. RangeRequest: 1 key, 2 end, 3 limit, 5
  * order (1 up, 2 down), 6 by (2 creation), 8 keys only, 9 count only, 13
  * greatest create revision. */
@@ -475,6 +446,7 @@ static void write_remove(entry_t *e)
         !e->is_full && !simba__etcd_of(e)->is_closing &&
         (e->base.is_doubted ||
          (e->base.release != NULL && e->base.release->tombstone_ms > 0));
+    simba__etcd_owner offer;
 
     e->owner.is_there = false;
     if (is_free) {
@@ -482,8 +454,11 @@ static void write_remove(entry_t *e)
     }
     if (is_free && e->base.slots != 0) {
         delete_member(&e->txn, 'm');
-    } else if (is_free && e->heir != NULL) {
-        put_offer(e);
+    } else if (is_free && simba__etcd_names_heir(e)) {
+        offer = simba__etcd_offer(e->base.release->to);
+        offer.acquired_at_ms = wall_us() / 1000;
+        put(&e->txn, THEN, 'o', owner_write(&offer));
+        get(&e->txn, THEN, "Q");
     } else if (is_free) {
         put(&e->txn, THEN, 'o', NULL);
     } else if (e->txn.create != 0) {
@@ -515,9 +490,27 @@ static void write_oust(entry_t *e)
     delete_member(&e->txn, 'g');
 }
 
+/* The offer goes, if its successor does not wait. Else it is woken: a put of
+ * the key before its own, which changes nothing. PutRequest: 5 and 6: keep the
+ * value and lease. */
 static void write_name(entry_t *e)
 {
-    get(&e->txn, THEN, "Q");
+    struct simba__text *text = e->txn.text;
+    size_t began, op;
+
+    if (e->before_create == 0) {
+        when(&e->txn, 'o', MOD, e->txn.revision, NULL); /* as we wrote it */
+        put(&e->txn, THEN, 'o', NULL);
+    } else {
+        when(&e->txn, 'p', CREATE, e->before_create, NULL);
+        began = simba__pb_begin(text, THEN);
+        op = simba__pb_begin(text, 2);
+        simba__pb_text(text, 1, simba__etcd_key(&e->txn, 'p'));
+        simba__pb_number(text, 5, 1);
+        simba__pb_number(text, 6, 1);
+        simba__pb_end(text, op);
+        simba__pb_end(text, began);
+    }
 }
 
 static void write_eviction(entry_t *e)
