@@ -176,9 +176,9 @@ report_tells_the_same_as_text_json_and_page() {
         --html "$scratch/report.html" \
         --store "sqlite:$scratch/<i>&amp;'\".db" --store memory:x &&
         cp "$scratch/out" "$scratch/report.json" &&
-        grep -q '^simba: 16 measurements of about 1 s.* in all$' \
+        grep -q '^simba: 17 measurements of about 1 s.* in all$' \
             "$scratch/err" &&
-        grep -q '^16 of 16: memory: idle, 3 contenders: ' "$scratch/err" &&
+        grep -q '^17 of 17: memory: idle, 3 contenders: ' "$scratch/err" &&
         python3 "${0%/*}/check_report.py" "$scratch/report.json" \
             "$scratch/report.html" && nothing_is_left
 }

@@ -31,6 +31,8 @@ want("url(" not in page and "@import" not in page, "something is fetched")
 # All figures, each with something in it that can be seen.
 stores = [store["store"] for store in report["stores"]]
 scenarios = {(r["store"], r["scenario"]) for r in report["results"]}
+names = {"pair", "throughput", "handoff", "successor", "waiters", "crash", "idle"}
+want({name for _, name in scenarios} == names, f"scenarios: {scenarios}")
 wanted = {"waiters", "throughput", "memory", "start"}
 wanted |= {
     f"{name}-{i}"

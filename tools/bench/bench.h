@@ -163,6 +163,7 @@ struct simba__bench_scenario {
                struct simba__bench_result *result,
                simba_error *error);
     bool is_shared;    /* between processes */
+    uint32_t needs;    /* of enum simba_capability */
     bool is_slow;      /* a lease for each exchange */
     bool has_no_count; /* -n says nothing */
     size_t contenders; /* by default; 0: it has none to choose */

@@ -32,9 +32,10 @@ static const char help[] =
     "  idle        what contenders cost that only wait: bytes, CPU,\n"
     "              requests; it has no floor\n"
     "  start       how long it takes until they wait; it has no floor\n"
-    "  report      all of them, one after the other: a table of figures, and "
-    "a\n"
-    "              page with plots; of several stores by --store each\n"
+    "  report      all that the store can, one after the other: a table of\n"
+    "              figures, and a page with plots; of several stores by "
+    "--store\n"
+    "              each\n"
     "  bare        nothing is measured: the bare client connects, exchanges "
     "once\n"
     "              and leaves, for who measures whole commands "
@@ -74,7 +75,11 @@ const struct simba__bench_scenario simba__bench_scenarios[] = {
      .run = simba__bench_handoff,
      .is_shared = true,
      .is_in_report = true},
-    {.name = "successor", .run = simba__bench_successor, .is_shared = true},
+    {.name = "successor",
+     .run = simba__bench_successor,
+     .is_shared = true,
+     .needs = SIMBA_CAN_HAND_OVER,
+     .is_in_report = true},
     {.name = "waiters",
      .run = simba__bench_waiters,
      .contenders = 1000,

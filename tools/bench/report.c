@@ -55,15 +55,32 @@ static void add_entry(struct simba__report_store *store,
     entry->contenders = contenders;
 }
 
-/* A store of this process alone is measured as far as that goes. */
+/* What it can do, which no server is asked for; one that cannot be opened is
+ * told of when it is measured. */
+static uint32_t capabilities_of(const char *url)
+{
+    simba_store *handle;
+    uint32_t capabilities = 0;
+
+    if (simba_store_open(url, NULL, &handle, NULL) == SIMBA_OK) {
+        capabilities = simba_store_capabilities(handle);
+        simba_store_close(handle);
+    }
+    return capabilities;
+}
+
+/* A store is measured as far as it goes: one of this process alone, or one
+ * where nobody is handed a mutex by name. */
 static void plan(struct simba__report *report,
                  struct simba__report_store *store)
 {
-    bool is_private = simba__is_private(store->url);
+    uint32_t can = capabilities_of(store->url);
+    bool is_private = (can & SIMBA_IN_ONE_PROCESS) != 0;
 
     for (const struct simba__bench_scenario *s = simba__bench_scenarios;
          s->name != NULL; s++) {
-        if (!s->is_in_report || (is_private && s->is_shared)) {
+        if (!s->is_in_report || (is_private && s->is_shared) ||
+            (s->needs & ~can) != 0) {
             continue;
         }
         if (s->report_from == 0) {
