@@ -5,7 +5,7 @@
 #   documents_test.sh SIMBA SCRATCH SOURCE
 #
 # A line is one of indented code that begins with a program, an entry of crontab or
-# of a Containerfile, or a command of ours within a sentence. They are run on a
+# of a Containerfile, or a command within a sentence. They are run on a
 # store of the test's own, in a directory where the scripts that they name exist,
 # and for shorter than they say; what a line says of the outcome is other tests'
 # (recipes, readme). Forms, with names in CAPITALS or "…" for what the reader puts
@@ -31,6 +31,10 @@ not_run=(
     'systemctl *|tests/cli/systemd_running_test.sh|needs a systemd of its own'
     'psql *|tests/cli/blocks_test.sh|needs a server'
     'etcdctl txn *|tests/cli/blocks_test.sh|needs a server'
+    'etcdctl role *|tests/fixtures/with_etcd|needs a server'
+    'etcdctl lock *|-|where readers come from'
+    'etcdctl elect *|-|where readers come from'
+    'sqlite3 *|-|needs sqlite3(1), which nothing else of ours does'
     'make demo|tests/examples/CMakeLists.txt|builds; scripts/demo is run there'
     'make install|tests/package/dist_test.sh|builds'
     'make deb|tests/package/root_test.sh|builds'
@@ -55,12 +59,17 @@ not_run=(
 
 # ── Helpers: lines ───────────────────────────────────────────────────────────
 
-# "file: line" of the indented code that begins with a program, and of what within
-# sentences begins with one of ours and has arguments.
+# "file: line" of the indented code, and of what within sentences begins with a
+# program and has arguments.
 lines_of_documents() {
     awk '
+    # With a gap for the reader, or a command that lacks what it must be given.
     function is_form(text) {
-        return text ~ /(^|[ =|\[])[A-Z]+([.: |\]]|$)/ || text ~ /…/
+        return text ~ /(^|[ =|\[])[A-Z]+([.: |\]]|$)/ || text ~ /…/ ||
+            text ~ /^simba (--store .*|-v)$/ ||
+            text ~ ("^simba (--json )?(lock|lead|every|show|watch|held|break|" \
+                "hand-over|verify|bench|tck)( -[^ ]*)?$") ||
+            text ~ /^etcdctl (del|snapshot save|lock)$/
     }
     FNR == 1 { fence = 0; sentence = "" }
     /^```/ { fence = !fence }
@@ -72,8 +81,8 @@ lines_of_documents() {
         while (match(sentence, /`[^`]+`/)) {
             text = substr(sentence, RSTART + 1, RLENGTH - 2)
             sentence = substr(sentence, RSTART + RLENGTH)
-            if (text ~ /^(simba [^ ]+ |make |scripts\/[a-z]+ |([A-Z_]+=[^ ]+ )+make )/ &&
-                text !~ /^simba [^ ]+ ?-?-?[a-z-]*$/ && !is_form(text))
+            if (text ~ ("^((simba|make|etcdctl|sqlite3|scripts/[a-z]+) |" \
+                "([A-Z_]+=[^ ]+ )+make )") && !is_form(text))
                 print FILENAME ": " text
         }
     }' "${documents[@]}"
@@ -138,7 +147,8 @@ able() {
         -e '/ tck /s/--store (fault:[^:]*:)?[^ ]+/--store \1memory:x/' \
         -e 's/ tck --store ([^ ]+)$/ tck --quick --store \1/' \
         -e '/ tck /!s/ --store [^ ]+//g' \
-        -e 's/bench (pair|handoff|successor).*/& -n 5/' \
+        -e 's/bench (pair|handoff|successor|throughput).*/& -n 5/' \
+        -e 's/bench (idle|start|waiters)$/& --contenders 1000/' \
         -e 's/--contenders 1000.*/--contenders 5 --seconds 1/' \
         -e 's/bench report .*/& --contenders 2 --seconds 1/' \
         -e 's/(tck_seeds [^ ]+ 1) 200/\1 3/' -e 's/--seeds 20000/--seeds 20/' \
