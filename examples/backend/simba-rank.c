@@ -1,7 +1,6 @@
 /* A whole backend for a server with sessions and ordered keys, to begin one's
- * own with: `rank://HOST:PORT` keeps its mutexes in rank-server.c, which has
- * the protocol. docs/backends.md says what each part must do; it keeps the
- * contract that `simba tck` runs. */
+ * own with: `rank://HOST:PORT`, for rank-server.c, which has the protocol. It
+ * keeps the contract of `simba tck`; docs/backends.md names each part. */
 #define _GNU_SOURCE
 #include <simba/sys/session_store.h>
 
