@@ -356,10 +356,12 @@ static void note_queue(struct world *w,
     struct node *n = &w->node[m->node];
     struct queued *s = &n->queued;
 
-    if (m->life != n->life || is_given_up(n, m)) {
-        return;
+    /* Whoever sent it: the store has carried it out. */
+    if (!reply->is_queued && is_standing(s, m) &&
+        m->request.kind != SIMBA_RENEW) {
+        s->is_in = false; /* granted, released, left */
     }
-    if (reply->is_queued) {
+    if (reply->is_queued && m->life == n->life && !is_given_up(n, m)) {
         world_say(w, "n%d waits at %llu", m->node,
                   (unsigned long long)reply->position);
         check_position(w, m, reply->position);
@@ -369,8 +371,6 @@ static void note_queue(struct world *w,
         s->connection = m->connection;
         s->lapses_ms = world_store_ms(w) + m->request.waiter_ms;
         s->offered_ms = 0;
-    } else if (is_standing(s, m) && m->request.kind != SIMBA_RENEW) {
-        s->is_in = false; /* granted, released, left */
     }
 }
 
