@@ -14,6 +14,19 @@
 
 /* --- what users give ----------------------------------------------------- */
 
+/* A newer caller's struct is longer. What it does not ask for is 0. */
+static bool asks_for_more(const struct simba__given *given, size_t known)
+{
+    const unsigned char *bytes = given->from;
+
+    for (size_t i = given->size; i < known; i++) {
+        if (bytes[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int simba__given_take(const simba_store *store,
                       const struct simba__given *given,
                       simba_error *error)
@@ -28,6 +41,12 @@ int simba__given_take(const simba_store *store,
     if (known == NULL || *known == 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "what is given must be set up by %s",
+                               given->init);
+    }
+    if (asks_for_more(given, *known)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "what was set up by %s asks for what only a "
+                               "newer libsimba has",
                                given->init);
     }
     memcpy(given->to, given->from, *known < given->size ? *known : given->size);

@@ -26,7 +26,8 @@ struct simba__given {
  * parent process, and take over what was given.
  *
  * @param store  NULL: there is none yet
- * @return SIMBA_OK; SIMBA_EFORKED; SIMBA_EINVAL when it was not set up
+ * @return SIMBA_OK; SIMBA_EFORKED; SIMBA_EINVAL when it was not set up, or
+ *         when it asks for what is not here yet
  */
 int simba__given_take(const simba_store *store,
                       const struct simba__given *given,

@@ -5,6 +5,7 @@
 #include <simba/admin.h>
 
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -433,4 +434,45 @@ TEST(test_locker__excludes_many_threads)
     assert_int_equal(counter, 100);
     simba_store_close(stores[1]);
     simba_store_close(stores[0]);
+}
+
+/* --- callers of other versions ------------------------------------------- */
+
+/* What lies behind the struct that it knows is something else of its. */
+TEST(test_locker__older_callers_get_defaults)
+{
+    simba_store *store = open_store();
+    simba_locker_options known = SIMBA_LOCKER_OPTIONS_INIT, given;
+    simba_locker *locker;
+
+    memset(&given, 0xff, sizeof given);
+    known.size = (uint32_t)offsetof(simba_locker_options, slots);
+    known.mutex = fresh_mutex();
+    memcpy(&given, &known, known.size);
+    locker = must_open_locker(store, &given);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+/* An option that is not obeyed must not look as if it were. */
+TEST(test_locker__newer_callers_are_told_what_is_not_there)
+{
+    simba_store *store = open_store();
+    struct {
+        simba_locker_options known;
+        uint64_t more;
+    } given = {SIMBA_LOCKER_OPTIONS_INIT, 0};
+    simba_locker *locker;
+    simba_error error;
+
+    given.known.size = sizeof given;
+    given.known.mutex = fresh_mutex();
+    simba_locker_close(must_open_locker(store, &given.known));
+    given.more = (uint64_t)1 << 56;
+    assert_int_equal(simba_locker_open(store, &given.known, &locker, &error),
+                     SIMBA_EINVAL);
+    assert_null(locker);
+    assert_non_null(strstr(error.message, "newer"));
+    simba_store_close(store);
 }

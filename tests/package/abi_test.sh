@@ -46,6 +46,23 @@ is_no_change() {
     tell $? "$1_is_no_change"
 }
 
+# Callers are told of each struct whether it may grow, and abidiff likewise.
+structs() {
+    sed -nE 's/^\} (simba_[a-z_]+);$/\1/p' "$source"/include/simba/*.h | sort
+}
+
+growing() {
+    sed -nE 's/^  name_regexp = \^simba_\((.*)\)\$$/\1/p' \
+        "$source/src/simba.abignore" | tr '|' '\n' | sed 's/^/simba_/' | sort
+}
+
+structs >"$dir/structs"
+grep -oE '`simba_[a-z_]+`' "$source/docs/abi.md" | tr -d '`' | sort -u |
+    diff "$dir/structs" - >"$dir/said"
+tell $? page_names_each_struct_once
+grep -E '^\| structs (a caller|the library)' "$source/docs/abi.md" |
+    grep -oE '`simba_[a-z_]+`' | tr -d '`' | sort | diff - <(growing) >"$dir/said"
+tell $? what_may_grow_is_what_the_page_says
 if [ -e "$source/src/simba.abi" ]; then
     "$source/scripts/abi" check >"$dir/said" 2>&1
     tell $? is_as_recorded
