@@ -172,29 +172,31 @@ static const char *cut_name(enum simba_request_kind kind, char *key)
 
 /* GET lease, GET tenure, PTTL lease, GET token, ZCARD queue and TIME would be
  * six; the script is one, and sees one instant. It replies with the name that
- * we send along. */
-static void look(struct simba__redis_admin_request *admin,
+ * we send along. The server knows the script if it was sent just before;
+ * answers whether it was sent now. */
+static bool look(struct simba__redis_admin_request *admin,
                  struct simba__redis_server *server,
-                 const char *mutex)
+                 const char *mutex,
+                 bool is_known)
 {
     static const simba_attempt nobody;
     enum simba_request_kind kind = admin->request->kind;
     bool is_list = kind == SIMBA_LIST;
+    const struct simba__redis_script *script =
+        simba__redis_script(is_list ? SIMBA__REDIS_READ : SIMBA__REDIS_NOTES);
     struct simba__redis_keys keys;
     const char *words[3 + SIMBA__REDIS_KEYS + 4] = {
-        "EVAL",
-        simba__redis_script(is_list ? SIMBA__REDIS_READ : SIMBA__REDIS_NOTES)
-            ->text,
+        is_known ? "EVALSHA" : "EVAL", is_known ? script->sha : script->text,
         "10"};
     int count = 3;
 
     if (simba__hash_find(&admin->found, mutex) != NULL) {
-        return; /* SCAN may tell a key twice */
+        return false; /* SCAN may tell a key twice */
     }
     if (simba__hash_new(&admin->found, sizeof(struct simba__hash_link),
                         mutex) == NULL) {
         simba_error_set(&admin->why, SIMBA_ENOMEM, 0, "redis: out of memory");
-        return;
+        return false;
     }
     if (is_list) {
         simba__redis_keys_init(&keys, mutex, &nobody);
@@ -208,6 +210,7 @@ static void look(struct simba__redis_admin_request *admin,
     words[count++] = is_list ? "2" : mutex;
     words[count] = is_list ? mutex : simba__redis_notes_verb(kind);
     simba__redis_admin_send(admin, server, is_list ? on_look : on_notes, words);
+    return true;
 }
 
 static void on_scan(struct simba__redis_admin_request *admin,
@@ -233,6 +236,7 @@ static void on_scan(struct simba__redis_admin_request *admin,
                     const redisReply *reply)
 {
     const redisReply *keys;
+    bool is_known = false;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[0]->str == NULL ||
@@ -247,7 +251,7 @@ static void on_scan(struct simba__redis_admin_request *admin,
             key == NULL ? NULL : cut_name(admin->request->kind, key);
 
         if (mutex != NULL) {
-            look(admin, server, mutex);
+            is_known |= look(admin, server, mutex, is_known);
         }
     }
     if (strcmp(reply->element[0]->str, "0") != 0) {

@@ -252,6 +252,49 @@ REDIS_TEST(test_redis__lists_mutexes)
     }
 }
 
+/* So many bytes the server has been sent. */
+static long long count_sent(void)
+{
+    static const char field[] = "total_net_input_bytes:";
+    const char *found = strstr(redis_text(&server, "INFO stats"), field);
+
+    assert_non_null(found);
+    return strtoll(found + strlen(field), NULL, 10);
+}
+
+/* Who looks at a thousand mutexes twice a second may not send the text of a
+ * script for each of them. */
+REDIS_TEST(test_redis__list_sends_its_script_once)
+{
+    enum { MUTEXES = 40, EACH = 2000, SCRIPT = 32 << 10 };
+    struct who alice = person(&first, "alice");
+    const simba_request asked[] = {{.kind = SIMBA_LIST, .mutex = ""},
+                                   {.kind = SIMBA_TOLD, .mutex = ""}};
+    char name[16];
+
+    must_open(&first);
+    for (int i = 0; i < MUTEXES; i++) {
+        simba_request other = asking(&alice);
+
+        snprintf(name, sizeof name, "n%d", i);
+        other.mutex = name;
+        run(&alice, other);
+        assert_true(got.mine);
+        run(&alice, (simba_request){.kind = SIMBA_TELL,
+                                    .mutex = name,
+                                    .token = got.token,
+                                    .reason = "host h"});
+    }
+    for (int i = 0; i < 2; i++) {
+        long long before = count_sent();
+
+        run(&alice, asked[i]);
+        assert_in_range(count_sent() - before, MUTEXES,
+                        MUTEXES * EACH + SCRIPT);
+    }
+    assert_true(told.mutex_count > 0);
+}
+
 REDIS_TEST(test_redis__breaks_a_tenure)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
