@@ -295,6 +295,28 @@ REDIS_TEST(test_redis__list_sends_its_script_once)
     assert_true(told.mutex_count > 0);
 }
 
+/* Older versions and Simba on the JVM never see it: what they read stays as it
+ * is, and one key comes that they do not know. */
+REDIS_TEST(test_redis__what_is_told_is_beside_the_rest)
+{
+    struct who alice = person(&first, "alice");
+    char lease[256];
+    long long keys;
+
+    must_open(&first);
+    ask(&alice);
+    snprintf(lease, sizeof lease, "%s", redis_text(&server, "GET %s", KEY));
+    assert_string_not_equal(lease, "");
+    keys = redis_number(&server, "DBSIZE");
+    run(&alice, (simba_request){.kind = SIMBA_TELL, .reason = "host h"});
+    assert_int_equal(redis_number(&server, "DBSIZE"), keys + 1);
+    assert_int_equal(redis_number(&server, "EXISTS %s", KEY ":who"), 1);
+    assert_string_equal(redis_text(&server, "GET %s", KEY), lease);
+    release(&alice);
+    run(&alice, (simba_request){.kind = SIMBA_TELL});
+    assert_int_equal(redis_number(&server, "EXISTS %s", KEY ":who"), 0);
+}
+
 REDIS_TEST(test_redis__breaks_a_tenure)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");

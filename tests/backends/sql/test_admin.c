@@ -103,3 +103,26 @@ SQL_TEST(test_sql_admin__shows_the_queue)
         assert_true(noted.waiter[0].is_offered);
     }
 }
+
+/* What Simba on the JVM and older versions read: changes if any of it does. */
+static int64_t sum_of_mutexes(void)
+{
+    return server_sql("SELECT sum(version + acquired_at + ttl_at + "
+                      "transition_at) FROM simba_mutex");
+}
+
+/* They never see what owners tell: it has a table of its own. */
+SQL_TEST(test_sql_admin__what_is_told_is_beside_the_rest)
+{
+    struct who a = person(&first, "a");
+    int64_t before;
+
+    ask(&a);
+    before = sum_of_mutexes();
+    run(&a, (simba_request){.kind = SIMBA_TELL, .reason = "host h"});
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_told"), 1);
+    assert_int_equal(sum_of_mutexes(), before);
+    run(&a, (simba_request){.kind = SIMBA_TELL});
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_told"), 0);
+    assert_int_equal(sum_of_mutexes(), before);
+}
