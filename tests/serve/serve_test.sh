@@ -187,6 +187,8 @@ nothing_is_broken_unless_it_is_allowed() {
 what_is_not_safe_is_refused_with_the_cure() {
     refuses "add --auth-file or --auth-header" --allow-break &&
         refuses "others can reach it; add --auth-file" --listen 0.0.0.0:0 &&
+        refuses "others can reach it" --listen 127.evil.example:0 &&
+        refuses "others can reach it" --listen '[::1].evil.example:0' &&
         refuses "add --tls-cert" --listen 0.0.0.0:0 --auth-file x &&
         refuses "listen on unix:PATH" --auth-header X-User &&
         refuses "go together" --tls-cert x || return 1

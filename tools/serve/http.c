@@ -486,12 +486,21 @@ static bool split(char *text, const char **host, const char **port)
     return true;
 }
 
+/* Any other name may point anywhere. */
 bool simba__http_is_local(const char *listen)
 {
-    return strncmp(listen, "unix:", 5) == 0 ||
-           strncmp(listen, "127.", 4) == 0 ||
-           strncmp(listen, "[::1]:", 6) == 0 ||
-           strncmp(listen, "localhost:", 10) == 0;
+    struct in_addr address;
+    char text[512];
+    const char *host, *port;
+
+    if (strncmp(listen, "unix:", 5) == 0) {
+        return true;
+    }
+    (void)snprintf(text, sizeof text, "%s", listen);
+    return split(text, &host, &port) &&
+           (strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+            (inet_pton(AF_INET, host, &address) == 1 &&
+             ntohl(address.s_addr) >> 24 == 127));
 }
 
 static int listen_unix(const char *path)
