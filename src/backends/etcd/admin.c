@@ -305,6 +305,56 @@ static void take_owner(struct admin *admin)
     send(admin, take_break);
 }
 
+/* --- the book of breaks -------------------------------------------------- */
+
+/* As simba__etcd_write_break() writes it; false: nobody can read it. */
+static bool read_break(const simba__etcd_kv *kv,
+                       size_t skip,
+                       simba_broken *broken)
+{
+    char line[SIMBA__ETCD_KEY_SIZE], key[SIMBA__ETCD_KEY_SIZE];
+    char *rest, *reason;
+    const char *slash;
+    simba_listed named;
+
+    if (kv->value.length >= sizeof line || !read_name(kv, skip, &named) ||
+        !simba__etcd_key_rest(kv, skip, key, sizeof key)) {
+        return false;
+    }
+    memcpy(line, kv->value.at, kv->value.length);
+    line[kv->value.length] = '\0';
+    broken->unix_ms = strtoll(line, &rest, 10);
+    broken->now = *rest == '!';
+    rest += broken->now;
+    reason = strstr(rest, ": ");
+    slash = strrchr(key, '/');
+    if (*rest != ' ' || reason == NULL || slash == NULL) {
+        return false;
+    }
+    *reason = '\0';
+    broken->token = strtoull(slash + 1, NULL, 16);
+    (void)snprintf(broken->mutex, sizeof broken->mutex, "%s", named.mutex);
+    (void)snprintf(broken->id, sizeof broken->id, "%s", rest + 1);
+    (void)snprintf(broken->reason, sizeof broken->reason, "%s", reason + 2);
+    return true;
+}
+
+static void take_breaks(struct admin *admin)
+{
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'B')->all;
+    size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
+    simba__etcd_kv kv;
+
+    while (simba__etcd_next_kv(&all, &kv)) {
+        simba_broken broken = {0};
+
+        if (read_break(&kv, skip, &broken)) {
+            simba_request_add_broken(admin->base.request, &broken);
+        }
+    }
+    finish(admin, SIMBA_OK, NULL);
+}
+
 /* --- hand-over ----------------------------------------------------------- */
 
 static void take_hand_over(struct admin *admin);
@@ -478,6 +528,9 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
         break;
     case SIMBA_HAND_OVER:
         get(admin, "oQ", take_hand_over);
+        break;
+    case SIMBA_BREAKS:
+        get(admin, "B", take_breaks);
         break;
     case SIMBA_DOCTOR:
     case SIMBA_REACH:

@@ -477,7 +477,8 @@ const simba_backend_ops simba_module = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE |
-                    SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_CAN_HAND_OVER,
+                    SIMBA_HAS_SERVER | SIMBA_CAN_SLOTS | SIMBA_CAN_HAND_OVER |
+                    SIMBA_TELLS_BREAKS,
     .subscription = simba_session_subscription,
     .drive = simba_session_drive,
     .help = simba__etcd_help,

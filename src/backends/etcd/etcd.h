@@ -114,13 +114,15 @@ typedef struct simba__etcd_got {
  *                      session
  *   x/MUTEX/ATTEMPT    a tombstone; lives with its session
  *   v/MUTEX/CLOCK      what a host has seen of an owner; no lease
- *   b/MUTEX/TOKEN      a break, for the book; kept
+ *   b/MUTEX/TOKEN      a break, for the book: "MS ID: WHY", "MS! …": at once;
+ *                      kept
  *   s/SESSION          the heartbeat of our session, S: of another; with it
  *
  * A mutex name is escaped as in a URL. Ranges, which can only be got: R: the
  * newest three waiters of the mutex that are no newer than ours; N: how many
  * there are; Q: all, the oldest first; M: so of the members; O, W: all owners
- * and waiters there are, a page of them.
+ * and waiters there are, a page of them; B: the last breaks, without a mutex
+ * those of all.
  */
 typedef struct simba__etcd_txn {
     simba__rpc rpc;

@@ -41,11 +41,13 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
                        : strchr("gML", letter) != NULL    ? 'm'
                        : strchr("pfRNQW", letter) != NULL ? 'q'
                        : letter == 'O'                    ? 'o'
+                       : letter == 'B'                    ? 'b'
                                                           : letter);
     if (strchr("sSOLW", letter) == NULL) {
         simba__text_escape(&text, txn->mutex);
     }
-    if (strchr("xqpfvbmgMRNQ", letter) != NULL) {
+    if (strchr("xqpfvbmgMRNQ", letter) != NULL ||
+        (letter == 'B' && txn->mutex[0] != '\0')) {
         simba__text_put(&text, "/");
     }
     if (letter == 's' || letter == 'S') {
@@ -279,23 +281,25 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
     for (; *letters != '\0'; letters++) {
         size_t began = simba__pb_begin(txn->text, branch);
         size_t range = simba__pb_begin(txn->text, 1);
-        bool is_order = *letters == 'R';
+        bool is_newest_first = *letters == 'R' || *letters == 'B';
         bool is_oldest_first = *letters == 'Q' || *letters == 'M';
 
         (void)simba__etcd_key(txn, *letters);
         simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
-        if (strchr("RNQMOLW", *letters) != NULL) {
+        if (strchr("RNQMOLWB", *letters) != NULL) {
             txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, txn->key);
             simba__pb_number(txn->text, 3,
-                             is_order && !txn->is_whole        ? 3
-                             : strchr("OLW", *letters) != NULL ? PAGE
-                                                               : 0);
-            simba__pb_number(txn->text, 5, is_order ? 2 : is_oldest_first);
-            simba__pb_number(txn->text, 6, is_order || is_oldest_first ? 2 : 0);
+                             *letters == 'R' && !txn->is_whole  ? 3
+                             : strchr("OLWB", *letters) != NULL ? PAGE
+                                                                : 0);
+            simba__pb_number(txn->text, 5,
+                             is_newest_first ? 2 : is_oldest_first);
+            simba__pb_number(txn->text, 6,
+                             is_newest_first || is_oldest_first ? 2 : 0);
             simba__pb_number(txn->text, 8, *letters == 'W');
             simba__pb_number(txn->text, 9, *letters == 'N');
-            simba__pb_number(txn->text, 13, is_order ? txn->create : 0);
+            simba__pb_number(txn->text, 13, *letters == 'R' ? txn->create : 0);
         }
         simba__pb_end(txn->text, range);
         simba__pb_end(txn->text, began);
@@ -586,8 +590,8 @@ void simba__etcd_write_break(simba__etcd_txn *txn,
     } else {
         put(txn, THEN, 'o', NULL);
     }
-    snprintf(line, sizeof line, "%lld %s: %.500s",
-             (long long)(wall_us() / 1000), owner->id,
+    snprintf(line, sizeof line, "%lld%s %s: %.500s",
+             (long long)(wall_us() / 1000), request->now ? "!" : "", owner->id,
              request->reason == NULL ? "" : request->reason);
     put(txn, THEN, 'b', line);
 }
