@@ -177,7 +177,9 @@ char *simba__my_render(struct simba__my_session *session,
     for (const char *at = template; (at = strchr(at, ';')) != NULL; at++) {
         session->batch++;
     }
-    /* S10: the commit first, then the wake-ups of those it made offers to. */
+    /* S10: the commit first, then the wake-ups of those it made offers to. Who
+     * was too late has offered nothing: a hundred who find a mutex free would
+     * all wake the same one. */
     for (size_t i = 0; simba__sql_is_apply(statement) && i < change->wake_count;
          i++) {
         const struct simba__sql_peer *peer =
@@ -186,7 +188,8 @@ char *simba__my_render(struct simba__my_session *session,
         if (peer->can_notify && peer->notify_id != 0 &&
             strcmp(peer->process, request->self->process) != 0) {
             length = strlen(template);
-            snprintf(template + length, TEXT_MOST - length, "; KILL QUERY %llu",
+            snprintf(template + length, TEXT_MOST - length,
+                     "; KILL QUERY if(@simba > 0, %llu, 0)",
                      (unsigned long long)peer->notify_id);
         }
     }
