@@ -161,31 +161,31 @@ void simba__mutex_read(const struct simba__mutex_record *record,
                        int64_t now_ms,
                        simba_reply *reply)
 {
-    simba_reply answer = SIMBA_REPLY_INIT;
-    const struct simba__tenure *tenure;
+    const struct simba__tenure *tenure, *oldest = NULL;
+    uint32_t owned = 0, slots = 0;
+    uint64_t ended = record->tenure_token;
 
-    answer.ended = record->tenure_token;
     for (size_t i = 0; (tenure = simba__mutex_tenure(record, i)) != NULL; i++) {
         if (!simba__tenure_is_live(tenure, now_ms)) {
             continue;
         }
-        if (answer.owned++ == 0) {
-            answer.owner = tenure->owner;
-            answer.slots = tenure->owner.slots;
+        if (owned++ == 0) {
+            oldest = tenure;
+            slots = tenure->owner.slots;
         }
         /* Of several the one that began last may be gone. */
         if (tenure->owner.slots <= 1 ||
             tenure->owner.token == record->tenure_token) {
-            answer.ended = record->former_token;
+            ended = record->former_token;
         }
-        answer.slots = simba__slots_least(answer.slots, tenure->owner.slots);
+        slots = simba__slots_least(slots, tenure->owner.slots);
     }
     reply->store_ms = now_ms;
-    reply->owner = answer.owner;
-    reply->ended = answer.ended;
+    reply->owner = oldest != NULL ? oldest->owner : simba_owner_none();
+    reply->ended = ended;
     if (reply->size >= offsetof(simba_reply, session_ms)) {
-        reply->slots = answer.slots;
-        reply->owned = answer.owned;
+        reply->slots = slots;
+        reply->owned = owned;
     }
 }
 

@@ -74,10 +74,10 @@ void simba__request_send(struct simba__pending *pending,
     if (loop != NULL && loop->metrics.front == backend) {
         loop->metrics.requests++; /* not what a shim sends on */
         pending->loop = loop;
-        pending->sent_ms = simba_loop_now_ms();
         atomic_fetch_add(&loop->due, 1);
         pending->is_in_window = pending->request.kind == SIMBA_ACQUIRE;
         if (pending->is_in_window) {
+            pending->sent_ms = simba_loop_now_ms();
             simba__window_sent(&loop->window);
         }
     }
