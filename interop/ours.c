@@ -1,6 +1,6 @@
 /* A contender of ours in a mixed group:
  *
- *   interop_ours URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS SECONDS */
+ *   interop_ours URL MUTEX ID TTL_MS TRANSITION_MS HOLD_MS SECONDS [SLOTS] */
 #define _GNU_SOURCE
 #include "contender.h"
 
@@ -19,9 +19,12 @@ int main(int argc, char **argv)
     struct plan plan;
     simba_error error;
 
-    if (argc != 8) {
+    if (argc != 8 && argc != 9) {
         return 64;
     }
+#ifdef SIMBA_SHARED /* or it is compiled with a version without slots */
+    options.slots = argc == 9 ? (uint32_t)atoi(argv[8]) : 0;
+#endif
     plan = read_plan(argv + 1);
     options.mutex = plan.mutex;
     options.id = plan.id;
