@@ -271,7 +271,8 @@ static int64_t use_until(const struct simba__contend *c)
 }
 
 /* A wake-up may say that we are asked to hand over, or be for another of this
- * handle: in vain again and again, it is followed once in a second. */
+ * handle: in vain again and again, it is followed once in a second; while no
+ * progress is made, not at all. */
 static int64_t owner_woken_at(const struct simba__contend *c)
 {
     return later(c->sent_ms, OWNER_WAKE_SPACING_MS << c->vain_wakes);
@@ -612,15 +613,14 @@ static void step_wake(struct simba__contend *c,
     if (c->last_claim_ms < 0) {
         return; /* we have not asked yet: it cannot be meant for us */
     }
-    if (c->inflight != SIMBA_NO_REQUEST) {
-        /* S10: the store may have looked before it changed. */
+    if (c->inflight != SIMBA_NO_REQUEST) { /* S10: it may have looked before */
         c->is_woken = !PLANTED(WAKE_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
         c->next_ms = woken_at(c);
         c->is_backstop = false;
         c->is_urgent = true;
         c->is_held = false;
-    } else if (c->phase == SIMBA__OWNER) {
+    } else if (c->phase == SIMBA__OWNER && c->next_ms != SIMBA__NEVER) {
         c->next_ms = earlier(c->next_ms, owner_woken_at(c));
     }
 }

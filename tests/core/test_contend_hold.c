@@ -131,6 +131,34 @@ TEST(test_contend_hold__sign_of_progress_sends_what_was_held)
     expect_owner_until(S + 9000 + USE);
 }
 
+/* Wake-ups in vain are followed more and more seldom, later than a short lease
+ * is renewed. */
+TEST(test_contend_hold__wake_up_does_not_put_off_what_was_held)
+{
+    struct simba__contend_config config = default_config();
+    int64_t at;
+
+    config.lease = (struct simba__lease){.ttl_ms = 900, .budget_ms = 1};
+    config.progress_ms = 50;
+    use(config);
+    own();
+    for (int i = 0; i < 4; i++) {
+        wake_up(machine.sent_ms + 10);
+        at = simba__contend_wake_at(&machine);
+        progress(at - 1);
+        timer(at);
+        expect_sent(SIMBA_RENEW);
+        yes(at + 2, 5);
+    }
+    at = simba__contend_wake_at(&machine);
+    timer(at);
+    expect_nothing();
+    wake_up(at + 1);
+    expect_nothing();
+    progress(at + 2);
+    expect_sent(SIMBA_RENEW);
+}
+
 /* A sign that was given at `given_ms` and is told of at `now_ms`. */
 static void progress_given(int64_t given_ms, int64_t now_ms)
 {
