@@ -556,7 +556,9 @@ static void read_arguments(struct MHD_Connection *connection, char *text)
         value->name = strsep(&pair, "=");
         value->value = pair;
         for (char *c = pair; c != NULL && *c != '\0'; c++) {
-            *c = *c == '+' ? ' ' : *c;
+            if (*c == '+') {
+                *c = ' ';
+            }
         }
         if (pair != NULL) {
             (void)simba__text_unescape(pair);

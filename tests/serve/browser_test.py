@@ -262,6 +262,25 @@ def everything_has_a_name_for_screen_readers(b):
     assert dim == [], dim
 
 
+def nothing_is_cut_off_on_a_phone(b):
+    held = [lock("pocket", f"3:{i}@pocket{i}.example") for i in range(2)]
+    phone = Browser(width=390, height=800, is_phone=True)
+    try:
+        phone.go(b.url)
+        assert within(20, lambda: phone.run(
+            "return document.querySelector('tr.row .count.some') !== null"))
+        cut = phone.run("""return [...document.querySelectorAll('tr.row td')]
+          .filter((e) => e.checkVisibility() && e.scrollHeight > e.clientHeight)
+          .map((e) => [e.className, e.scrollHeight, e.clientHeight])""")
+        assert cut == [], cut
+        assert phone.run("return document.documentElement.scrollWidth <= "
+                         "document.documentElement.clientWidth")
+    finally:
+        phone.close()
+    for process in held:
+        end(process)
+
+
 def lost_server_is_told_and_found_again(b):
     port = int(b.url.rsplit(":", 1)[1].rstrip("/"))
     end(b.server)
@@ -395,6 +414,7 @@ def main():
              all_owners_are_shown_with_their_slots, breaks_of_before_are_told,
              store_tells_of_its_health,
              everything_has_a_name_for_screen_readers,
+             nothing_is_cut_off_on_a_phone,
              lost_server_is_told_and_found_again, page_never_complained,
              ten_thousand_are_shown_without_stutter, page_does_not_grow]
     tests = [test for test in tests
