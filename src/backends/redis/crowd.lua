@@ -365,7 +365,7 @@ end
 local function grant_slot()
     local token, former, slot, is_taken = nil, nil, 0, {}
     if slots <= 1 then
-        local reply = grant()
+        local reply = grant_waiter()
         owner = id
         members[1] = lone_owner()
         return tell(1, members[1], reply)

@@ -338,7 +338,7 @@ enum simba__redis_script_name {
     SIMBA__REDIS_SCRIPTS
 };
 
-enum { SIMBA__REDIS_SECTIONS = 9 };
+enum { SIMBA__REDIS_SECTIONS = 12 };
 
 struct simba__redis_script {
     const char *own[SIMBA__REDIS_SECTIONS]; /* without the common ones */

@@ -10,23 +10,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What stands before QUEUE is done without its functions, which would be made
+ * each time. */
+#define QUEUE SIMBA__REDIS_LUA_QUEUE, SIMBA__REDIS_LUA_OFFER
+
 static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
-    [SIMBA__REDIS_ACQUIRE] = {.own = {SIMBA__REDIS_LUA_ACQUIRE,
-                                      SIMBA__REDIS_LUA_ACQUIRE_BEGIN,
-                                      SIMBA__REDIS_LUA_SETTLE,
-                                      SIMBA__REDIS_LUA_ACQUIRE_DECISION}},
+    [SIMBA__REDIS_ACQUIRE] =
+        {.own = {SIMBA__REDIS_LUA_GRANT, SIMBA__REDIS_LUA_ACQUIRE_ALONE, QUEUE,
+                 SIMBA__REDIS_LUA_ACQUIRE, SIMBA__REDIS_LUA_ACQUIRE_BEGIN,
+                 SIMBA__REDIS_LUA_SETTLE, SIMBA__REDIS_LUA_ACQUIRE_DECISION}},
     [SIMBA__REDIS_RENEW] = {.own = {SIMBA__REDIS_LUA_RENEW}},
-    [SIMBA__REDIS_RELEASE] = {.own = {SIMBA__REDIS_LUA_RELEASE}},
+    [SIMBA__REDIS_RELEASE] = {.own = {SIMBA__REDIS_LUA_RELEASE_ALONE, QUEUE,
+                                      SIMBA__REDIS_LUA_RELEASE}},
     [SIMBA__REDIS_READ] = {.own = {SIMBA__REDIS_LUA_MEMBERS,
                                    SIMBA__REDIS_LUA_READ}},
-    [SIMBA__REDIS_BREAK] = {.own = {SIMBA__REDIS_LUA_MEMBERS,
+    [SIMBA__REDIS_BREAK] = {.own = {QUEUE, SIMBA__REDIS_LUA_MEMBERS,
                                     SIMBA__REDIS_LUA_BREAK}},
     [SIMBA__REDIS_CROWD] =
-        {.own = {SIMBA__REDIS_LUA_ACQUIRE, SIMBA__REDIS_LUA_CROWD_BEGIN,
-                 SIMBA__REDIS_LUA_SETTLE, SIMBA__REDIS_LUA_MEMBERS,
-                 SIMBA__REDIS_LUA_CROWD, SIMBA__REDIS_LUA_CROWD_OFFER,
-                 SIMBA__REDIS_LUA_CROWD_CLAIM, SIMBA__REDIS_LUA_CROWD_RENEW,
-                 SIMBA__REDIS_LUA_CROWD_END}},
+        {.own = {SIMBA__REDIS_LUA_GRANT, QUEUE, SIMBA__REDIS_LUA_ACQUIRE,
+                 SIMBA__REDIS_LUA_CROWD_BEGIN, SIMBA__REDIS_LUA_SETTLE,
+                 SIMBA__REDIS_LUA_MEMBERS, SIMBA__REDIS_LUA_CROWD,
+                 SIMBA__REDIS_LUA_CROWD_OFFER, SIMBA__REDIS_LUA_CROWD_CLAIM,
+                 SIMBA__REDIS_LUA_CROWD_RENEW, SIMBA__REDIS_LUA_CROWD_END}},
     [SIMBA__REDIS_NOTES] = {.own = {SIMBA__REDIS_LUA_NOTES}},
     [SIMBA__REDIS_DOCTOR] = {.own = {SIMBA__REDIS_LUA_DOCTOR}},
 };
@@ -35,9 +40,8 @@ static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
 static void make_script(struct simba__redis_script *script)
 {
     script->length =
-        (size_t)snprintf(script->text, sizeof script->text, "%s%s%s%s",
-                         SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_QUEUE,
-                         SIMBA__REDIS_LUA_OFFER, SIMBA__REDIS_LUA_TENURE);
+        (size_t)snprintf(script->text, sizeof script->text, "%s%s",
+                         SIMBA__REDIS_LUA_COMMON, SIMBA__REDIS_LUA_TENURE);
     for (int i = 0; i < SIMBA__REDIS_SECTIONS && script->own[i] != NULL; i++) {
         script->length += (size_t)snprintf(script->text + script->length,
                                            sizeof script->text - script->length,

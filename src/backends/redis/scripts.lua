@@ -1,4 +1,6 @@
--- The scripts that keep a mutex. Each section is sent behind the first four.
+-- The scripts that keep a mutex. scripts.c says which sections each is made of.
+-- Redis makes the functions of a script anew each time it runs. So those of the
+-- queue come after what is enough for a mutex that nobody else wants.
 --
 -- KEYS are those of one mutex, as README.md lists them; `doctor` has one of its
 -- own. ARGV begins with letters: c, this is a node of a cluster, which knows its
@@ -53,6 +55,125 @@ local function forget(id)
     redis.call('ZREM', QUEUE, id)
     redis.call('ZREM', WAITERS, id)
     redis.call('HDEL', ATTEMPTS, id, position_field(id))
+end
+
+-- name: tenure
+-- What is written down of a tenure.
+--
+-- Behind the owner's id a tenure has a NUL, which is where older versions stop
+-- reading, its lease in ms, how often it was renewed, and if its owner is asked
+-- to hand over the id of the successor, or @ for anybody.
+local NUL = string.char(0)
+
+-- Is this tenure the owner's, and not left over from one that was deleted?
+local function is_tenure_of(tenure, owner)
+    return owner and tenure and
+        string.sub(string.match(tenure, '^%Z*'), -#owner - 1) == ' ' .. owner
+end
+
+local function renewals_of(tenure)
+    return string.match(tenure, '%z%d+ (%d+)')
+end
+
+-- The lease begins anew; who waits sees it by the count, whatever the clock.
+-- Returns what is written down of it now.
+local function extend(tenure, lease_ms)
+    local renewals, asked = string.match(tenure, '%z%d+ (%d+)(.*)$')
+    redis.call('PEXPIRE', LEASE, lease_ms)
+    redis.call('PEXPIRE', TOKEN, lease_ms)
+    tenure = string.match(tenure, '^%Z*') .. NUL .. lease_ms ..
+        string.format(' %.0f', (renewals or 0) + 1) .. (asked or '')
+    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
+    return tenure
+end
+
+-- The clock carries the token over lost data, the counter over a clock that
+-- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
+-- tenure before comes second, or ''.
+local function next_token(now_us, above)
+    local token = string.format('%.0f', now_us)
+    local last = redis.call('SET', FENCE, token, 'GET')
+    local former = string.match(last or '', '^%d+$') or ''
+    if above and (#above > #former or #above == #former and above > former) then
+        last = above
+    end
+    if last and (tonumber(last) or 0) >= now_us then
+        redis.call('SET', FENCE, last)
+        redis.call('INCR', FENCE)
+        token = redis.call('GET', FENCE)
+    end
+    return token, former
+end
+
+-- name: grant
+-- Take the mutex if it is free and nobody alive stands before this contender.
+--
+-- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
+-- queue), position in us or 0, and if there is one a token that a new one must be
+-- greater than, or '', and "attempt token renewals" of a tenure to be ended: its owner
+-- did not renew it for a whole lease, by the clock of who asks.
+-- The reply's position is the one it would have got if it did not join; when
+-- refused it ends with 1 if one that was offered the mutex did not come, or with
+-- the named successor that it is offered to, if that stands behind who asks.
+local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
+local owner, tenure, offered = found[1], found[2], found[3]
+local now_us = clock_us()
+local now_ms = math.floor(now_us / 1000)
+local is_awaited = redis.call('EXISTS', WAITERS) == 1
+local is_queued, has_missed, is_taken_out = false, false, false
+
+local function grant()
+    local token, former
+    redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
+    token, former = next_token(now_us, ARGV[8])
+    if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
+        return redis.error_reply('WRONGTYPE the lease key is not a string')
+    end
+    tenure = attempt .. ' ' .. token .. '<' .. former ..
+        string.format(' %.0f ', now_ms) .. ARGV[5] .. ' ' .. id ..
+        NUL .. lease_ms .. ' 0'
+    redis.call('SET', TOKEN, token, 'PX', lease_ms)
+    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
+    return {1, now_us, id, tenure, tonumber(lease_ms), token, 0, 0, 0}
+end
+
+-- name: acquire_alone
+-- The way it mostly goes.
+if not owner and not offered and not found[4] and not is_awaited then
+    return grant()
+end
+
+-- name: release_alone
+-- End this very attempt: its tenure, its position in the queue, its offer; then
+-- offer the mutex to the next.
+--
+-- ARGV: letters, id, attempt, tombstone ms or 0, and if there is one the token of the
+-- grant that is taken back: nothing else is, nor if it was renewed since. Replies
+-- whether a tenure was ended.
+local id, attempt = ARGV[2], ARGV[3]
+local found = redis.call('MGET', LEASE, TENURE, NEXT)
+local owner, tenure, offered = found[1], found[2], found[3]
+local is_mine = owner == id and is_tenure_of(tenure, owner) and
+    string.sub(tenure, 1, 32) == attempt and
+    (not ARGV[5] or renewals_of(tenure) == '0' and
+        string.match(tenure, '^%x+[ !](%d+)') == ARGV[5])
+local was_offered = false
+
+if owner == CROWD then
+    return {2}
+end
+if ARGV[4] ~= '0' then
+    redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[4])
+end
+if is_mine then
+    redis.call('DEL', LEASE, TOKEN, TENURE)
+end
+-- The way it mostly goes: nobody waits, and nobody hears this.
+local is_awaited = redis.call('EXISTS', QUEUE, WAITERS) > 0
+if not is_awaited and
+    (not is_mine or redis.call('PUBLISH', LEASE, 'released@@' .. id) == 0) then
+    return {is_mine and 1 or 0}
 end
 
 -- name: queue
@@ -275,72 +396,8 @@ local function requeue_missing(now_us, offered, is_jvms)
     return missing
 end
 
--- name: tenure
--- What is written down of a tenure.
---
--- Behind the owner's id a tenure has a NUL, which is where older versions stop
--- reading, its lease in ms, how often it was renewed, and if its owner is asked
--- to hand over the id of the successor, or @ for anybody.
-local NUL = string.char(0)
-
--- Is this tenure the owner's, and not left over from one that was deleted?
-local function is_tenure_of(tenure, owner)
-    return owner and tenure and
-        string.sub(string.match(tenure, '^%Z*'), -#owner - 1) == ' ' .. owner
-end
-
-local function renewals_of(tenure)
-    return string.match(tenure, '%z%d+ (%d+)')
-end
-
--- The lease begins anew; who waits sees it by the count, whatever the clock.
--- Returns what is written down of it now.
-local function extend(tenure, lease_ms)
-    local renewals, asked = string.match(tenure, '%z%d+ (%d+)(.*)$')
-    redis.call('PEXPIRE', LEASE, lease_ms)
-    redis.call('PEXPIRE', TOKEN, lease_ms)
-    tenure = string.match(tenure, '^%Z*') .. NUL .. lease_ms ..
-        string.format(' %.0f', (renewals or 0) + 1) .. (asked or '')
-    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
-    return tenure
-end
-
--- The clock carries the token over lost data, the counter over a clock that
--- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
--- tenure before comes second, or ''.
-local function next_token(now_us, above)
-    local token = string.format('%.0f', now_us)
-    local last = redis.call('SET', FENCE, token, 'GET')
-    local former = string.match(last or '', '^%d+$') or ''
-    if above and (#above > #former or #above == #former and above > former) then
-        last = above
-    end
-    if last and (tonumber(last) or 0) >= now_us then
-        redis.call('SET', FENCE, last)
-        redis.call('INCR', FENCE)
-        token = redis.call('GET', FENCE)
-    end
-    return token, former
-end
-
 -- name: acquire
--- Take the mutex if it is free and nobody alive stands before this contender.
---
--- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
--- queue), position in us or 0, and if there is one a token that a new one must be
--- greater than, or '', and "attempt token renewals" of a tenure to be ended: its owner
--- did not renew it for a whole lease, by the clock of who asks.
--- The reply's position is the one it would have got if it did not join; when
--- refused it ends with 1 if one that was offered the mutex did not come, or with
--- the named successor that it is offered to, if that stands behind who asks.
-local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
-local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
-local owner, tenure, offered = found[1], found[2], found[3]
-local now_us = clock_us()
-local now_ms = math.floor(now_us / 1000)
-local is_awaited = redis.call('EXISTS', WAITERS) == 1
-local is_queued, has_missed, is_taken_out = false, false, false
-
+-- Who is in the queue, or was offered the mutex.
 local function join()
     local position_us = is_queued and redis.call('ZSCORE', QUEUE, id)
     local waiter_ms = tonumber(ARGV[6])
@@ -381,25 +438,15 @@ local function refuse(wait_ms)
         has_missed and 1 or successor or 0}
 end
 
-local function grant()
-    local token, former
-    redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
-    token, former = next_token(now_us, ARGV[8])
-    if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
-        return redis.error_reply('WRONGTYPE the lease key is not a string')
-    end
-    tenure = attempt .. ' ' .. token .. '<' .. former ..
-        string.format(' %.0f ', now_ms) .. ARGV[5] .. ' ' .. id ..
-        NUL .. lease_ms .. ' 0'
-    redis.call('SET', TOKEN, token, 'PX', lease_ms)
-    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
-    if is_queued then
+local function grant_waiter()
+    local granted = grant()
+    if is_queued and not granted.err then
         forget(id)
     end
-    if offered then
+    if offered and not granted.err then
         end_offer()
     end
-    return {1, now_us, id, tenure, tonumber(lease_ms), token, 0, 0, 0}
+    return granted
 end
 
 -- name: acquire_begin
@@ -491,7 +538,7 @@ if is_awaited and not offered then
         return refuse(redis.call('PTTL', NEXT))
     end
 end
-return grant()
+return grant_waiter()
 
 -- name: renew
 -- Extend this very tenure; never create, never steal.
@@ -516,38 +563,13 @@ return {1, now_us, id, tenure, tonumber(lease_ms),
     string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
 
 -- name: release
--- End this very attempt: its tenure, its position in the queue, its offer; then
--- offer the mutex to the next.
---
--- ARGV: letters, id, attempt, tombstone ms or 0, and if there is one the token of the
--- grant that is taken back: nothing else is, nor if it was renewed since. Replies
--- whether a tenure was ended.
-local id, attempt = ARGV[2], ARGV[3]
-local found = redis.call('MGET', LEASE, TENURE, NEXT)
-local owner, tenure, offered = found[1], found[2], found[3]
-local is_mine = owner == id and is_tenure_of(tenure, owner) and
-    string.sub(tenure, 1, 32) == attempt and
-    (not ARGV[5] or renewals_of(tenure) == '0' and
-        string.match(tenure, '^%x+[ !](%d+)') == ARGV[5])
-local was_offered = false
-
-if owner == CROWD then
-    return {2}
-end
-if ARGV[4] ~= '0' then
-    redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[4])
-end
-if is_mine then
-    redis.call('DEL', LEASE, TOKEN, TENURE)
-end
-if redis.call('EXISTS', QUEUE, WAITERS) == 0 then
-    -- The way it mostly goes: nobody waits, or only those who hear this.
-    if is_mine and redis.call('PUBLISH', LEASE, 'released@@' .. id) > 0 and
-        is_left_to_jvm(clock_us() / 1000) then
+-- Somebody waits, or hears of it.
+if not is_awaited then
+    if is_left_to_jvm(clock_us() / 1000) then
         redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
         redis.call('PEXPIRE', ATTEMPTS, 60000)
     end
-    return {is_mine and 1 or 0}
+    return {1}
 end
 if redis.call('HGET', ATTEMPTS, id) == attempt then
     forget(id)
