@@ -263,8 +263,9 @@ static void check_going_on(const struct simba__step *step,
                       asked->sent_us <= t->released_us)) {
         return; /* what crosses the release means nothing any more */
     }
-    if (!is_same && t->ended_us != SIMBA__UNENDED &&
-        asked->sent_us <= t->ended_us) {
+    if (!is_same && (t->until_us <= step->deed->at_us ||
+                     (t->ended_us != SIMBA__UNENDED &&
+                      asked->sent_us <= t->ended_us))) {
         return; /* a doubled request has got it again, for nobody */
     }
     if (asked->sent_us > t->ended_us) {
