@@ -258,14 +258,15 @@ static void check_going_on(const struct simba__step *step,
 {
     bool is_same = t->token == step->deed->token;
     bool is_forced = asked->sent_us < step->track->forced_until_us;
+    bool is_unused =
+        asked->sent_us <= t->until_us && t->until_us <= step->deed->at_us;
 
     if (is_forced || (t->released_us != SIMBA__UNENDED &&
                       asked->sent_us <= t->released_us)) {
         return; /* what crosses the release means nothing any more */
     }
-    if (!is_same && (t->until_us <= step->deed->at_us ||
-                     (t->ended_us != SIMBA__UNENDED &&
-                      asked->sent_us <= t->ended_us))) {
+    if (!is_same && (is_unused || (t->ended_us != SIMBA__UNENDED &&
+                                   asked->sent_us <= t->ended_us))) {
         return; /* a doubled request has got it again, for nobody */
     }
     if (asked->sent_us > t->ended_us) {
