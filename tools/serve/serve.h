@@ -100,6 +100,7 @@ struct simba__source {
     /* The watching thread's: */
     uint64_t look;
     int64_t told_ms; /* boot clock: when owners' words were asked for last */
+    int64_t told_pause_ms; /* how long not again */
     size_t observed;
     pthread_t watcher;
     struct simba__worker *worker;

@@ -11,20 +11,22 @@
 enum {
     /* A list is asked for again so soon, and later where it takes long: it may
      * cost a tenth of the time, or where observers are told of changes, a
-     * fiftieth, so that it costs the store no more than they do. */
+     * hundredth, so that it costs the store no more than they do. */
     LOOK_LEAST_MS = 400,
     LOOK_MOST_MS = 10000,
     LOOK_PART = 10,
-    LOOK_PART_OBSERVED = 50,
+    LOOK_PART_OBSERVED = 100,
     LOOK_DOWN_MS = 1000,
     /* An observer is told of changes; the list sees what nobody tells. */
     OBSERVER_POLL_MS = 60000,
     OBSERVED_MOST = 10000,
     /* What nobody owns or waits for is shown for so long. */
     FREE_KEPT_MS = 10 * 60 * 1000,
-    /* How long after a change owners may tell about themselves. */
+    /* How long after a change owners may tell about themselves; which may cost
+     * half of what a list does. */
     TOLD_YOUNG_MS = 3000,
     TOLD_EVERY_MS = 10 * 1000,
+    TOLD_PART = 200,
     DOCTOR_EVERY_MS = 60 * 1000,
     DOCTOR_RETRY_MS = 5 * 1000,
     JOBS_MOST = 256
@@ -287,14 +289,21 @@ static bool is_to_be_told(struct simba__source *source)
     (void)pthread_mutex_lock(&source->board->lock);
     changed_ms = source->changed_ms;
     (void)pthread_mutex_unlock(&source->board->lock);
-    return now_ms - changed_ms < TOLD_YOUNG_MS ||
-           now_ms - source->told_ms >= TOLD_EVERY_MS;
+    return now_ms - source->told_ms >= (now_ms - changed_ms < TOLD_YOUNG_MS
+                                            ? source->told_pause_ms
+                                            : TOLD_EVERY_MS);
 }
 
 static simba_report *ask_told(struct simba__source *source)
 {
+    int64_t asked_ms = simba__clock_ms();
+    simba_report *told = simba__view_ask_told(source->store, NULL);
+    int64_t pause_ms;
+
     source->told_ms = simba__clock_ms();
-    return simba__view_ask_told(source->store, NULL);
+    pause_ms = (source->told_ms - asked_ms) * TOLD_PART;
+    source->told_pause_ms = pause_ms < TOLD_EVERY_MS ? pause_ms : TOLD_EVERY_MS;
+    return told;
 }
 
 /* One list; answers when to ask for the next. */
@@ -305,10 +314,10 @@ static int64_t look(struct simba__source *source)
     simba_report *report = NULL;
     simba_error error = {0};
     int rc = simba_admin_list(source->store, NULL, &report, &error);
-    simba_report *told =
-        rc == SIMBA_OK && is_to_be_told(source) ? ask_told(source) : NULL;
+    simba_report *told;
 
     took_ms = simba__clock_ms() - asked_ms;
+    told = rc == SIMBA_OK && is_to_be_told(source) ? ask_told(source) : NULL;
     (void)pthread_mutex_lock(&board->lock);
     if (rc == SIMBA_OK) {
         source->listed_unix_ms = simba__unix_ms();
