@@ -171,6 +171,9 @@ int simba__poll(struct simba__poll *self,
         int64_t now;
 
         ready = poll(set, count, 0);
+        if (ready == 0) { /* who was woken here may be whom we wait for */
+            sched_yield();
+        }
         now = read_clock();
         wait.takings += now - last >= SIMBA__SPIN_TAKEN_NS;
         wait.looked_ns += now - last;
