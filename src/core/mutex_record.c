@@ -79,12 +79,21 @@ const simba_owner *simba__mutex_next_owner(
     return tenure == NULL ? NULL : &tenure->owner;
 }
 
-bool simba__mutex_is_other(const struct simba__mutex_record *before,
-                           const struct simba__mutex_record *after)
+struct simba__mutex_owners simba__mutex_owners(
+    const struct simba__mutex_record *record)
 {
-    return before->owner.token != after->owner.token ||
-           before->other_count != after->other_count ||
-           before->tenure_token != after->tenure_token;
+    return (struct simba__mutex_owners){.first_token = record->owner.token,
+                                        .last_token = record->tenure_token,
+                                        .other_count = record->other_count,
+                                        .is_shared = record->owner.slots > 1};
+}
+
+bool simba__mutex_is_other(struct simba__mutex_owners before,
+                           struct simba__mutex_owners after)
+{
+    return before.first_token != after.first_token ||
+           before.other_count != after.other_count ||
+           before.last_token != after.last_token;
 }
 
 void simba__mutex_end(struct simba__mutex_record *record,
@@ -157,11 +166,13 @@ simba_owner simba__mutex_shown(const struct simba__mutex_record *record,
     return shown;
 }
 
-void simba__mutex_read(const struct simba__mutex_record *record,
-                       int64_t now_ms,
-                       simba_reply *reply)
+/* Who owns it; of several the oldest, or whose answer it is. */
+static void read_for(const struct simba__mutex_record *record,
+                     const struct simba__tenure *whose,
+                     int64_t now_ms,
+                     simba_reply *reply)
 {
-    const struct simba__tenure *tenure, *oldest = NULL;
+    const struct simba__tenure *tenure;
     uint32_t owned = 0, slots = 0;
     uint64_t ended = record->tenure_token;
 
@@ -170,7 +181,7 @@ void simba__mutex_read(const struct simba__mutex_record *record,
             continue;
         }
         if (owned++ == 0) {
-            oldest = tenure;
+            whose = whose == NULL ? tenure : whose;
             slots = tenure->owner.slots;
         }
         /* Of several the one that began last may be gone. */
@@ -181,12 +192,23 @@ void simba__mutex_read(const struct simba__mutex_record *record,
         slots = simba__slots_least(slots, tenure->owner.slots);
     }
     reply->store_ms = now_ms;
-    reply->owner = oldest != NULL ? oldest->owner : simba_owner_none();
+    if (whose == NULL) {
+        reply->owner = simba_owner_none();
+    } else {
+        reply->owner = whose->owner;
+    }
     reply->ended = ended;
     if (reply->size >= offsetof(simba_reply, session_ms)) {
         reply->slots = slots;
         reply->owned = owned;
     }
+}
+
+void simba__mutex_read(const struct simba__mutex_record *record,
+                       int64_t now_ms,
+                       simba_reply *reply)
+{
+    read_for(record, NULL, now_ms, reply);
 }
 
 /* --- tombstones ---------------------------------------------------------- */
@@ -730,7 +752,8 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     const simba_request *request = given->request;
     struct view view = {.record = record, .host = host, .given = given};
     const struct simba__verdict *verdict = &view.verdict;
-    simba_reply answer = SIMBA_REPLY_INIT;
+    simba_reply none = SIMBA_REPLY_INIT, whole, *answer = &whole;
+    bool is_mine;
 
     assert(reply->size >= SIMBA_REPLY_SIZE_LEAST);
     forget_ended(record, given->now_ms);
@@ -739,6 +762,10 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
          !entomb(record, given))) {
         return false;
     }
+    if (reply->size == sizeof *reply) { /* no copy of it is needed */
+        answer = reply;
+    }
+    *answer = none;
     if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK ||
         request->kind == SIMBA_HAND_OVER) {
         look(&view);
@@ -747,15 +774,14 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
             (verdict->answer == SIMBA__GRANT && !reserve_tenure(&view))) {
             return false; /* and nothing has come of it */
         }
-        tell(&view, &answer);
+        tell(&view, answer);
         carry_out(&view);
     }
-    simba__mutex_read(record, given->now_ms, &answer);
-    if (verdict->answer != SIMBA__REFUSE ||
-        (view.snapshot.mine.is_live &&
-         !verdict->evict)) { /* of several, mine */
-        answer.owner = view.mine->owner;
+    is_mine = verdict->answer != SIMBA__REFUSE ||
+              (view.snapshot.mine.is_live && !verdict->evict);
+    read_for(record, is_mine ? view.mine : NULL, given->now_ms, answer);
+    if (answer != reply) {
+        simba_reply_copy(reply, answer);
     }
-    simba_reply_copy(reply, &answer);
     return true;
 }

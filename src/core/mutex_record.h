@@ -110,9 +110,19 @@ const simba_owner *simba__mutex_next_owner(
     int64_t now_ms,
     size_t *next);
 
+/* What tells whether others own it than at another time. */
+struct simba__mutex_owners {
+    uint64_t first_token, last_token;
+    size_t other_count;
+    bool is_shared; /* several may own it */
+};
+
+struct simba__mutex_owners simba__mutex_owners(
+    const struct simba__mutex_record *record);
+
 /** Do others own it than before, or did somebody between? */
-bool simba__mutex_is_other(const struct simba__mutex_record *before,
-                           const struct simba__mutex_record *after);
+bool simba__mutex_is_other(struct simba__mutex_owners before,
+                           struct simba__mutex_owners after);
 
 /** End one of its tenures; the next one moves up. */
 void simba__mutex_end(struct simba__mutex_record *record,

@@ -50,11 +50,15 @@ struct mutex {
 
 /* A new owner, as observers are told of it. */
 struct change {
-    bool is_observed; /* by one of the handle that made it */
-    bool is_shared;   /* one of several: they look for themselves */
+    bool is_shared; /* one of several: they look for themselves */
     simba_owner owner;
     uint64_t ended;
 };
+
+static struct change change_of(const simba_reply *reply, bool is_shared)
+{
+    return (struct change){is_shared, reply->owner, reply->ended};
+}
 
 struct memory {
     simba_backend base;
@@ -62,7 +66,9 @@ struct memory {
     struct memory *next;
     uint64_t connection;
     struct simba__hash observed; /* mutexes; guarded by the space's lock */
-    struct change change;        /* by the request in hand; likewise */
+    /* Of the request in hand, likewise: observers of this handle are to be told
+     * of a change. */
+    bool is_observed, is_shared;
 };
 
 static pthread_mutex_t spaces_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -327,6 +333,26 @@ static int serve_notes(struct memory *m, simba_request *request)
     return SIMBA_OK;
 }
 
+/* Our own observers are told later, with the space unlocked: they may look. */
+static void tell_handles(struct memory *m,
+                         const simba_request *request,
+                         bool is_shared)
+{
+    for (struct memory *h = m->space->handles; h != NULL; h = h->next) {
+        if (simba__hash_find(&h->observed, request->mutex) == NULL) {
+            continue;
+        }
+        if (h == m) {
+            m->is_observed = true;
+            m->is_shared = is_shared;
+        } else {
+            struct change change = change_of(&request->reply, is_shared);
+
+            notify(h, request->mutex, &change);
+        }
+    }
+}
+
 static int serve(struct memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
@@ -335,18 +361,19 @@ static int serve(struct memory *m, simba_request *request)
                                          .connection = m->connection,
                                          .now_ms = simba_loop_now_ms()};
     struct mutex *mutex = find_mutex(m->space, request->mutex);
-    struct simba__mutex_record before = {.last_token = 0};
+    struct simba__mutex_owners before, after;
     struct simba__waiter_walk walk = {.host = &host, .now_ms = given.now_ms};
     simba_waiter waiter;
-    char broken[SIMBA_ID_MAX + 1] = "";
+    char broken[SIMBA_ID_MAX + 1];
 
-    if (mutex != NULL) {
-        before = mutex->record;
+    if (mutex == NULL) {
+        return SIMBA_ENOMEM;
+    }
+    before = simba__mutex_owners(&mutex->record);
+    if (request->kind == SIMBA_BREAK) {
         name_owner(&mutex->record, request->token, broken);
     }
-
-    if (mutex == NULL ||
-        !simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
+    if (!simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
         return SIMBA_ENOMEM;
     }
     if (request->kind == SIMBA_BREAK && request->reply.mine) {
@@ -359,23 +386,9 @@ static int serve(struct memory *m, simba_request *request)
     while (request->want_queue && simba__mutex_next_waiter(&walk, &waiter)) {
         simba_request_add_waiter(request, &waiter);
     }
-    if (simba__mutex_is_other(&before, &mutex->record)) {
-        m->change.is_shared =
-            before.owner.slots > 1 || mutex->record.owner.slots > 1;
-        m->change.owner = request->reply.owner;
-        m->change.ended = request->reply.ended;
-        for (struct memory *h = m->space->handles; h != NULL; h = h->next) {
-            if (simba__hash_find(&h->observed, request->mutex) == NULL) {
-                continue;
-            }
-            /* Our own observers are told later, with the space unlocked: they
-             * may look. */
-            if (h == m) {
-                m->change.is_observed = true;
-            } else {
-                notify(h, request->mutex, &m->change);
-            }
-        }
+    after = simba__mutex_owners(&mutex->record);
+    if (simba__mutex_is_other(before, after)) {
+        tell_handles(m, request, before.is_shared || after.is_shared);
     }
     return SIMBA_OK;
 }
@@ -438,15 +451,18 @@ static int serve_any(struct memory *m, simba_request *request)
 static void submit(simba_backend *self, simba_request *request)
 {
     struct memory *m = (struct memory *)self;
-    struct change change;
+    bool is_observed, is_shared;
     int rc;
 
     pthread_mutex_lock(&m->space->lock);
-    m->change.is_observed = false;
+    m->is_observed = false;
     rc = serve_any(m, request);
-    change = m->change;
+    is_observed = m->is_observed;
+    is_shared = m->is_shared;
     pthread_mutex_unlock(&m->space->lock);
-    if (change.is_observed) { /* before whoever asked can change it again */
+    if (is_observed) { /* before whoever asked can change it again */
+        struct change change = change_of(&request->reply, is_shared);
+
         tell_observers(m->base.loop, request->mutex, &change);
     }
     simba_request_done(request, rc, NULL);

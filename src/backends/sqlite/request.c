@@ -274,7 +274,8 @@ static int serve_change(struct simba__sqlite *self,
     if (is_broken) {
         simba__sqlite_log_break(self, request);
     }
-    if (simba__mutex_is_other(&record->before, &record->after)) {
+    if (simba__mutex_is_other(simba__mutex_owners(&record->before),
+                              simba__mutex_owners(&record->after))) {
         simba__sqlite_observers_notify(self, request);
     }
     return SIMBA_OK;
