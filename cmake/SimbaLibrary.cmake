@@ -96,6 +96,9 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/callback_pool.c
   ${simba_src}/runtime/worker.c
 )
+# Which loop a thread is inside is asked twenty times for one mutex. Three
+# pointers fit into the room that is kept for programs that load us later.
+target_compile_options(simba_runtime PRIVATE -ftls-model=initial-exec)
 
 simba_add_layer(simba_memory
   ${simba_src}/backends/memory/memory.c
