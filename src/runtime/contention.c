@@ -84,9 +84,10 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     enum simba_subscription wanted;
     struct simba__pending *pending;
     simba_error error;
+    int64_t now_us = simba__loop_now_us();
 
     assert(simba__loop_is_inside(c->loop));
-    event.now_ms = simba_loop_now_ms();
+    event.now_ms = now_us / 1000;
     event.is_full = simba__request_is_full(c->loop);
     simba__contend_step(&c->core, &event, &update);
     publish(c);
@@ -107,7 +108,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
         simba__subscribe(c->loop, &c->subscriber, wanted);
     }
     if (update.tell != 0) {
-        simba__metrics_tell(&c->metrics, &update);
+        simba__metrics_tell(&c->metrics, &update, now_us);
         c->hooks->told(c, &update);
     }
     if (request->kind == SIMBA_NO_REQUEST) {
@@ -126,8 +127,9 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
                   : NULL;
     if (pending != NULL) {
         if (request->kind == SIMBA_ACQUIRE) {
-            simba__metrics_ask(&c->metrics);
+            simba__metrics_ask(&c->metrics, now_us);
         }
+        pending->sent_ms = event.now_ms;
         simba__request_send(pending, &c->caller, c->backend);
         return;
     }

@@ -31,12 +31,17 @@ enum { NAPS = 10, NAP_NS = 1000000 };
 
 static _Thread_local const simba_loop *inside;
 
-int64_t simba_loop_now_ms(void)
+int64_t simba__loop_now_us(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t simba_loop_now_ms(void)
+{
+    return simba__loop_now_us() / 1000;
 }
 
 bool simba__loop_is_inside(const simba_loop *loop)

@@ -96,6 +96,7 @@ struct simba_loop {
     struct simba__window window; /* of acquires among them */
     struct simba__held *held, **held_end;     /* whose acquires wait for room */
     bool is_letting;                          /* them in */
+    const struct simba__pending *submitted;   /* is being, just now */
     struct simba__poll driver_poll, own_poll; /* of the driver, of the thread */
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
@@ -144,6 +145,9 @@ bool simba__thread_start(pthread_t *thread,
 void simba__thread_name(const char *name);
 
 /* --- inside -------------------------------------------------------------- */
+
+/** The clock of simba_loop_now_ms(), finer. */
+int64_t simba__loop_now_us(void);
 
 /** Is the calling thread inside? For asserts. */
 bool simba__loop_is_inside(const simba_loop *loop);

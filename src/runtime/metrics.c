@@ -2,7 +2,6 @@
 #include "runtime/metrics.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* --- histograms ---------------------------------------------------------- */
 
@@ -42,14 +41,6 @@ static void add(simba_histogram *histogram, int64_t us)
     histogram->count++;
     histogram->sum_us += length;
     histogram->buckets[simba__histogram_bucket(length)]++;
-}
-
-static int64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* Late: a thousand who only wait need no memory for it. */
@@ -98,12 +89,12 @@ void simba__metrics_close(struct simba__contender_metrics *self)
     self->loop->contenders--;
 }
 
-void simba__metrics_ask(struct simba__contender_metrics *self)
+void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us)
 {
     if (!self->is_waiting) {
         self->is_waiting = true;
         self->was_refused = false;
-        self->since_us = now_us();
+        self->since_us = now_us;
     }
 }
 
@@ -117,17 +108,17 @@ static const size_t count_of_cause[] = {
     [SIMBA__CAUSE_ASKED] = offsetof(simba_counts, releases)};
 
 void simba__metrics_tell(struct simba__contender_metrics *self,
-                         const struct simba__contend_update *update)
+                         const struct simba__contend_update *update,
+                         int64_t now_us)
 {
     simba_counts *counts = counts_of(self);
     unsigned tell = update->tell;
-    int64_t now = now_us();
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
         void *count = (char *)counts + count_of_cause[update->cause];
 
         ++*(uint64_t *)count;
-        add(&counts->hold, now - self->since_us);
+        add(&counts->hold, now_us - self->since_us);
         self->is_owner = false;
         self->loop->owned--;
     }
@@ -135,10 +126,10 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
         counts->acquires++;
         counts->hand_overs += self->was_refused;
         counts->backstops += (tell & SIMBA__TELL_BACKSTOP) != 0;
-        add(&counts->wait, now - self->since_us);
+        add(&counts->wait, now_us - self->since_us);
         self->is_waiting = false;
         self->is_owner = true;
-        self->since_us = now;
+        self->since_us = now_us;
         self->loop->owned++;
     }
     counts->overruns += (tell & SIMBA__TELL_OVERRUN) != 0;

@@ -49,12 +49,13 @@ void simba__metrics_open(struct simba__contender_metrics *self,
                          const char *mutex);
 void simba__metrics_close(struct simba__contender_metrics *self);
 
-/** An acquire goes out. */
-void simba__metrics_ask(struct simba__contender_metrics *self);
+/** An acquire goes out, at that time of the boot clock. */
+void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us);
 
 /** What the machine told the user. */
 void simba__metrics_tell(struct simba__contender_metrics *self,
-                         const struct simba__contend_update *update);
+                         const struct simba__contend_update *update,
+                         int64_t now_us);
 
 /** A renewal came to its end; `margin_ms` is what was left. */
 void simba__metrics_renewed(struct simba__contender_metrics *self,

@@ -46,8 +46,8 @@ struct simba__pending {
     simba_request request;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__pending *next;
-    simba_loop *loop; /* where its reply is awaited; NULL: it is a shim's */
-    int64_t sent_ms;
+    simba_loop *loop;     /* where its reply is awaited; NULL: it is a shim's */
+    int64_t sent_ms;      /* of an acquire; set by who sends it */
     bool is_in_window;    /* it counts among the acquires under way */
     simba_report *report; /* list, queue, findings; NULL: none */
     bool is_report_short; /* there was no memory for it */

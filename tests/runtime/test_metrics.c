@@ -8,13 +8,15 @@
 
 #include <stdio.h>
 
+/* What is told is so at 1250 us, or 1700 us if a tenure ends by it. */
 static void tell(struct simba__contender_metrics *mine,
                  unsigned tell,
                  enum simba__cause cause)
 {
     struct simba__contend_update update = {.tell = tell, .cause = cause};
 
-    simba__metrics_tell(mine, &update);
+    simba__metrics_tell(mine, &update,
+                        tell & SIMBA__TELL_RELEASED ? 1700 : 1250);
 }
 
 TEST(test_metrics__bounds_belong_to_their_bucket)
@@ -41,7 +43,7 @@ TEST(test_metrics__counts_each_cause_for_itself)
 
     simba__metrics_open(&mine, &all, "m");
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        simba__metrics_ask(&mine);
+        simba__metrics_ask(&mine, 1000);
         tell(&mine, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
         assert_int_equal(all.owned, 1);
         tell(&mine, SIMBA__TELL_RELEASED, causes[i]);
@@ -54,6 +56,8 @@ TEST(test_metrics__counts_each_cause_for_itself)
     assert_int_equal(mine.counts->lost_max_hold, 1);
     assert_int_equal(mine.counts->lost_stalled, 2);
     assert_int_equal(mine.counts->hold.count, 6);
+    assert_int_equal(mine.counts->hold.sum_us, 6 * 450);
+    assert_int_equal(mine.counts->wait.sum_us, 6 * 250);
     simba__metrics_close(&mine);
     assert_int_equal(all.contenders, 0);
     simba__loop_metrics_fini(&all);
@@ -65,11 +69,11 @@ TEST(test_metrics__counts_trouble)
     struct simba__contender_metrics mine;
 
     simba__metrics_open(&mine, &all, "m");
-    simba__metrics_ask(&mine);
+    simba__metrics_ask(&mine, 1000);
     tell(&mine, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
     tell(&mine, SIMBA__TELL_ACQUIRED | SIMBA__TELL_BACKSTOP, SIMBA__CAUSE_STOP);
     tell(&mine, SIMBA__TELL_RELEASED, SIMBA__CAUSE_STOP);
-    simba__metrics_ask(&mine);
+    simba__metrics_ask(&mine, 1000);
     tell(&mine, SIMBA__TELL_OVERRUN, SIMBA__CAUSE_STOP);
     tell(&mine, SIMBA__TELL_STOPPED | SIMBA__TELL_UNRELEASED,
          SIMBA__CAUSE_STOP);
@@ -96,10 +100,10 @@ TEST(test_metrics__finds_its_mutex_when_there_is_something)
 
     simba__metrics_open(&first, &all, "m");
     simba__metrics_open(&second, &all, "m");
-    simba__metrics_ask(&first);
+    simba__metrics_ask(&first, 1000);
     assert_int_equal(all.mutexes.count, 0);
     tell(&first, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
-    simba__metrics_ask(&second);
+    simba__metrics_ask(&second, 1000);
     tell(&second, SIMBA__TELL_STOPPED, SIMBA__CAUSE_STOP);
     assert_int_equal(all.mutexes.count, 1);
     assert_ptr_equal(first.counts, second.counts);
