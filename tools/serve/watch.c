@@ -10,12 +10,12 @@
 
 enum {
     /* A list is asked for again so soon, and later where it takes long: it may
-     * cost a tenth of the time, or where observers are told of changes, a
-     * hundredth, so that it costs the store no more than they do. */
+     * cost a tenth of the time, or a 250th where observers are told of changes,
+     * so that it costs the store no more than they do. */
     LOOK_LEAST_MS = 400,
     LOOK_MOST_MS = 10000,
     LOOK_PART = 10,
-    LOOK_PART_OBSERVED = 100,
+    LOOK_PART_OBSERVED = 250,
     LOOK_DOWN_MS = 1000,
     /* An observer is told of changes; the list sees what nobody tells. */
     OBSERVER_POLL_MS = 60000,
