@@ -271,20 +271,29 @@ void simba_id_uuid(char *id)
 
 /* --- a contender --------------------------------------------------------- */
 
-void *simba__contender_make(const struct simba__contender_kind *kind,
-                            size_t size,
-                            simba_error *error)
+int simba__contender_make(const struct simba__contender_kind *kind,
+                          size_t size,
+                          const char *id,
+                          struct simba__contender **made,
+                          simba_error *error)
 {
-    struct simba__contender *c = calloc(1, size);
+    char text[SIMBA_ID_MAX + 1];
+    int rc = simba__config_id(id, text, error);
+    struct simba__contender *c;
 
     assert(size >= sizeof *c);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    c = calloc(1, size + strlen(text) + 1);
     if (c == NULL) {
-        (void)simba__fail_memory(error);
-        return NULL;
+        return simba__fail_memory(error);
     }
     c->kind = kind;
     c->contention.hooks = &kind->hooks;
-    return c;
+    c->contention.id = memcpy((char *)c + size, text, strlen(text) + 1);
+    *made = c;
+    return SIMBA_OK;
 }
 
 /* That people cannot be told who we are must not go unseen either. */
@@ -316,13 +325,12 @@ int simba__contender_open(struct simba__contender *c,
     contention->backend = store->backend;
     contention->mark = store->mark;
     if (rc == SIMBA_OK) {
-        rc = simba__config_id(given->id, contention->id, error);
-    }
-    if (rc == SIMBA_OK) {
         rc = simba__config_tell(store, given, &contention->teller, error);
     }
+    if (rc == SIMBA_OK && contention->teller != NULL) {
+        contention->teller->untold = untold;
+    }
     if (rc == SIMBA_OK) {
-        contention->untold = untold;
         simba_loop_enter(store->loop);
         rc = simba__contention_open(contention, &config, given->mutex, error);
         simba_loop_leave(store->loop);
@@ -472,11 +480,11 @@ enum simba_cause simba__contender_cause(
         [SIMBA__CAUSE_MAX_HOLD] = SIMBA_CAUSE_MAX_HOLD,
         [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED,
         [SIMBA__CAUSE_ASKED] = SIMBA_CAUSE_ASKED};
-    const simba_owner *seen = &c->contention.owner;
+    const simba_owner *seen = c->contention.owner;
 
     assert(update->tell & SIMBA__TELL_RELEASED);
-    return update->cause == SIMBA__CAUSE_GONE && seen->is_broken &&
-                   seen->token == update->token
+    return update->cause == SIMBA__CAUSE_GONE && seen != NULL &&
+                   seen->is_broken && seen->token == update->token
                ? SIMBA_CAUSE_BROKEN
                : of_core[update->cause];
 }

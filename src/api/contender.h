@@ -67,11 +67,15 @@ struct simba__contender {
     int outage_status;
 };
 
-/** A handle of so many bytes, zeroed, that begins with its contender; NULL: no
- * memory. To be freed by its user. */
-void *simba__contender_make(const struct simba__contender_kind *kind,
-                            size_t size,
-                            simba_error *error);
+/** Make a handle of so many bytes, zeroed, that begins with its contender and
+ * is followed by its id. To be freed by its user.
+ *
+ * @param id  copied; NULL: one is made */
+int simba__contender_make(const struct simba__contender_kind *kind,
+                          size_t size,
+                          const char *id,
+                          struct simba__contender **made,
+                          simba_error *error);
 
 /** Check what the user gave, and put the contention on the loop. On failure
  * nothing is left to be closed. */

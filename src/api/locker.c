@@ -448,6 +448,7 @@ int simba_locker_open(simba_store *store,
         {told, answered, NULL}, "locker", "callback"};
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct simba__contender *base;
     simba_locker *l;
     const struct simba__given take = {given, "SIMBA_LOCKER_OPTIONS_INIT",
                                       &options, sizeof options};
@@ -457,10 +458,11 @@ int simba_locker_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    l = simba__contender_make(&kind, sizeof *l, error);
-    if (l == NULL) {
-        return SIMBA_ENOMEM;
+    rc = simba__contender_make(&kind, sizeof *l, options.id, &base, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
+    l = (simba_locker *)base;
     l->on_lost = options.on_lost;
     l->user = options.user;
     l->lost_task.run = run_lost;
@@ -469,16 +471,16 @@ int simba_locker_open(simba_store *store,
     simba__serial_queue_init(&l->serial_queue);
     pthread_cond_init(&l->changed, NULL);
     contender.mutex = options.mutex;
-    contender.id = options.id;
     contender.times = options.times;
     contender.slots = options.slots;
     contender.command = options.command;
     contender.tell = options.tell;
-    rc = simba__contender_open(&l->base, store, &contender, error);
+    rc = simba__contender_open(base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_locker(l);
         return rc;
     }
+    base->contention.core.to = l->to;
     *out = l;
     return SIMBA_OK;
 }

@@ -34,6 +34,7 @@ struct simba_locker {
     uint64_t stops; /* counted */
 
     _Atomic int64_t granted_ms; /* store's time; INT64_MIN: not told */
+    char to[SIMBA_ID_MAX + 1];  /* the machine's */
 };
 
 #endif

@@ -46,7 +46,8 @@ struct simba_scheduler {
     bool is_thread_over; /* it has ended, and is to be joined */
     pthread_t ended;
 
-    int stop_fd; /* for the life of the handle */
+    int stop_fd;               /* for the life of the handle */
+    char to[SIMBA_ID_MAX + 1]; /* the machine's */
     struct simba__fork_entry fork_entry;
 };
 
@@ -375,6 +376,7 @@ int simba_scheduler_open(simba_store *store,
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;
+    struct simba__contender *base;
     simba_scheduler *s;
     const struct simba__given take = {given, "SIMBA_SCHEDULER_OPTIONS_INIT",
                                       &options, sizeof options};
@@ -387,10 +389,11 @@ int simba_scheduler_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    s = simba__contender_make(&kind, sizeof *s, error);
-    if (s == NULL) {
-        return SIMBA_ENOMEM;
+    rc = simba__contender_make(&kind, sizeof *s, options.id, &base, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
+    s = (simba_scheduler *)base;
     s->fork_entry.forked = close_in_child;
     s->fork_entry.self = s;
     simba__fork_hold_off();
@@ -414,9 +417,8 @@ int simba_scheduler_open(simba_store *store,
     simba__schedule_init(&s->machine, &s->config);
     simba__lifecycle_init(&s->lifecycle, &s->base);
     contender.mutex = options.mutex;
-    contender.id = options.id;
     contender.times = options.times;
-    rc = simba__contender_open(&s->base, store, &contender, error);
+    rc = simba__contender_open(base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_scheduler(s);
         return rc;
@@ -424,6 +426,7 @@ int simba_scheduler_open(simba_store *store,
     simba_loop_enter(store->loop);
     simba__contention_ask_progress(&s->base.contention, 0); /* no work runs */
     simba_loop_leave(store->loop);
+    base->contention.core.to = s->to;
     *out = s;
     return SIMBA_OK;
 }

@@ -28,18 +28,17 @@ struct simba_service {
     struct simba__lifecycle lifecycle;
 
     /* Changed inside the loop only. */
-    simba_owner seen;    /* what the user was told last */
-    _Atomic int changes; /* on their way to on_changed */
-
     struct notes *notes; /* NULL while it only waits */
+    simba_owner *seen;   /* what the user was told last; NULL: no owner */
+    _Atomic int changes; /* on their way to on_changed */
 
     /* A stop that nobody waits for. */
     struct {
+        _Atomic enum { NOT_DUE, AWAITED, QUEUED } due; /* until it is called */
+        int status;
         struct simba__task task;
         simba_stopped_fn call;
         void *user;
-        int status;
-        _Atomic enum { NOT_DUE, AWAITED, QUEUED } due; /* until it is called */
     } stopped;
 };
 
@@ -48,6 +47,8 @@ struct simba_service {
  * on_released is back, and on_acquired comes before that. */
 struct notes {
     struct note acquired, released;
+    simba_owner seen;          /* the service's, without on_changed */
+    char to[SIMBA_ID_MAX + 1]; /* the machine's */
 };
 
 /* --- callbacks ----------------------------------------------------------- */
@@ -113,10 +114,26 @@ static void push_note(simba_service *s,
     assert(simba__loop_is_inside(s->base.store->loop));
     note->service = s;
     note->call = call;
-    note->state.before = s->seen;
+    note->state.before = *s->seen;
     note->state.after = *after;
-    s->seen = *after;
+    *s->seen = *after;
     push_task(s, &note->task);
+}
+
+/* A change between others; our own are told as acquired and released. What
+ * there is no room for is told with the next change. */
+static void push_change(simba_service *s, const simba_owner *after)
+{
+    simba_state state = {.before = *s->seen, .after = *after};
+    struct note *note;
+
+    if (simba_state_is_changed(&state) &&
+        atomic_load(&s->changes) < CHANGES_MOST &&
+        (note = calloc(1, sizeof *note)) != NULL) {
+        atomic_fetch_add(&s->changes, 1);
+        note->task.run = run_changed;
+        push_note(s, note, s->on_changed, after);
+    }
 }
 
 /* --- hooks, inside the loop ---------------------------------------------- */
@@ -142,7 +159,8 @@ static void told(struct simba__contention *c,
                              update->token);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        push_note(s, &s->notes->acquired, s->on_acquired, &c->owner);
+        push_note(s, &s->notes->acquired, s->on_acquired,
+                  c->owner == NULL ? &none : c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         simba__contender_warn(&s->base,
@@ -166,26 +184,22 @@ static void answered(struct simba__contention *c,
                      const simba_error *error)
 {
     simba_service *s = (simba_service *)c;
-    simba_state state = {.before = s->seen, .after = c->owner};
-    struct note *note;
 
     simba__contender_log_answer(&s->base, true, status, error);
     if (status != SIMBA_OK) {
         return;
     }
-    /* A change between others; our own are told as acquired and released. What
-     * there is no room for is told with the next change. */
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine &&
-        s->on_changed != NULL && simba_state_is_changed(&state) &&
-        atomic_load(&s->changes) < CHANGES_MOST &&
-        (note = calloc(1, sizeof *note)) != NULL) {
-        atomic_fetch_add(&s->changes, 1);
-        note->task.run = run_changed;
-        push_note(s, note, s->on_changed, &c->owner);
+        s->on_changed != NULL && c->owner != NULL) {
+        push_change(s, c->owner);
     }
     if (simba__contention_rests(c)) {
         free(s->notes);
         s->notes = NULL;
+        c->core.to = NULL;
+        if (s->on_changed == NULL) {
+            s->seen = NULL;
+        }
     }
 }
 
@@ -198,6 +212,10 @@ static bool prepare(struct simba__contention *c)
         if (s->notes != NULL) {
             s->notes->acquired.task.run = run_acquired;
             s->notes->released.task.run = run_released;
+            c->core.to = s->notes->to;
+            if (s->on_changed == NULL) {
+                s->seen = &s->notes->seen;
+            }
         }
     }
     return s->notes != NULL;
@@ -205,11 +223,19 @@ static bool prepare(struct simba__contention *c)
 
 /* --- life ---------------------------------------------------------------- */
 
+static void free_memory(simba_service *s)
+{
+    if (s->on_changed != NULL) {
+        free(s->seen);
+    }
+    free(s->notes);
+    free(s);
+}
+
 static void free_service(simba_service *s)
 {
     pthread_cond_destroy(&s->lifecycle.changed);
-    free(s->notes);
-    free(s);
+    free_memory(s);
 }
 
 int simba_service_open(simba_store *store,
@@ -220,6 +246,7 @@ int simba_service_open(simba_store *store,
     static const struct simba__contender_kind kind = {
         {told, answered, prepare}, "service", "callback"};
     simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct simba__contender *base;
     simba_service *s;
     const struct simba__given take = {given, "SIMBA_CONTENDER_INIT", &contender,
                                       sizeof contender};
@@ -229,10 +256,11 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    s = simba__contender_make(&kind, sizeof *s, error);
-    if (s == NULL) {
-        return SIMBA_ENOMEM;
+    rc = simba__contender_make(&kind, sizeof *s, contender.id, &base, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
+    s = (simba_service *)base;
     s->on_acquired = contender.on_acquired;
     s->on_released = contender.on_released;
     s->on_changed = contender.on_changed;
@@ -243,7 +271,10 @@ int simba_service_open(simba_store *store,
     /* Whoever stops it may have to run a callback itself. */
     s->lifecycle.callbacks = &s->serial_queue;
     s->serial_queue.changed = &s->lifecycle.changed;
-    rc = simba__contender_open(&s->base, store, &contender, error);
+    s->seen = s->on_changed == NULL ? NULL : calloc(1, sizeof *s->seen);
+    rc = s->on_changed != NULL && s->seen == NULL
+             ? simba__fail_memory(error)
+             : simba__contender_open(base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_service(s);
         return rc;
@@ -306,7 +337,7 @@ void simba_service_close(simba_service *s)
     }
     if (!simba__contender_may_close(
             &s->base, simba__serial_queue_is_mine(&s->serial_queue))) {
-        free(s);
+        free_memory(s);
         return;
     }
     simba__contender_close(&s->base, simba_service_stop(s, NULL));

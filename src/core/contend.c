@@ -111,10 +111,11 @@ static void begin(struct simba__contend *c, int64_t at_ms)
     c->attempt.low = simba__rng_next(&c->rng);
     c->is_doubtful = c->is_queued = c->is_gone = false;
     c->is_woken = c->is_backstop = c->is_urgent = false;
-    c->hurries = c->vain_wakes = 0;
+    c->hurries = c->slot = c->vain_wakes = 0;
     c->position = c->token = 0;
-    c->slot = 0;
-    c->to[0] = '\0';
+    if (c->to != NULL) {
+        c->to[0] = '\0';
+    }
     c->last_claim_ms = -1;
     c->next_ms = at_ms;
 }
@@ -150,9 +151,7 @@ static void tell_store(struct simba__contend *c,
 
     assert(c->phase == SIMBA__RELEASING);
     send(c, c->parting, try_ms(left), up);
-    if (c->to[0] != '\0') {
-        up->send.to = c->to;
-    }
+    up->send.to = c->to != NULL && c->to[0] != '\0' ? c->to : NULL;
     if (c->is_doubtful && !PLANTED(NO_TOMBSTONE)) {
         up->send.tombstone_ms = simba__lease_length_ms(&c->config.lease);
     }
@@ -323,8 +322,7 @@ static void own(struct simba__contend *c,
         part(c, SIMBA_RELEASE, up);
         return;
     }
-    c->held_since_ms = c->now_ms;
-    c->progress_ms = c->now_ms;
+    c->held_since_ms = c->progress_ms = c->now_ms;
     up->tell |= SIMBA__TELL_ACQUIRED;
     up->token = reply->token;
     up->slot = reply->slot;
@@ -351,8 +349,10 @@ static void hand_over(struct simba__contend *c,
 
     assert(length <= SIMBA_ID_MAX);
     if (c->phase == SIMBA__OWNER) {
-        memcpy(c->to, to, length);
-        c->to[length] = '\0';
+        if (c->to != NULL) {
+            memcpy(c->to, to, length);
+            c->to[length] = '\0';
+        }
         leave(c, SIMBA__CAUSE_ASKED, up);
     }
 }
@@ -371,7 +371,7 @@ static void renewed(struct simba__contend *c,
         retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS);
     } else if (reply != NULL && reply->mine && reply->token == c->token) {
         c->vain_wakes =
-            is_due ? 0 : (unsigned)earlier(c->vain_wakes + 1, WAKE_DOUBLINGS);
+            is_due ? 0 : (uint8_t)earlier(c->vain_wakes + 1, WAKE_DOUBLINGS);
         extend(c, reply->lease_ms);
         if (PLANTED(TELL_TWICE)) {
             up->tell |= SIMBA__TELL_ACQUIRED;

@@ -128,53 +128,55 @@ struct simba__contend_update {
 struct simba__contend {
     struct simba__contend_config config;
     struct simba__rng rng;
-    enum simba__contend_phase phase;
     int64_t now_ms; /* of the newest event: time never runs backwards */
+    enum simba__contend_phase phase;
     bool stopping;
     bool is_heard; /* the store has answered since start */
 
     /* The request under way, if any; other replies are stale. */
-    uint64_t seq;
     enum simba_request_kind inflight;
+    unsigned failures; /* in a row, for the backoff */
+    uint64_t seq;
     int64_t sent_ms;
     int64_t timeout_at_ms;
-    int64_t next_ms;   /* when the phase's next request is due */
-    unsigned failures; /* in a row, for the backoff */
+    int64_t next_ms; /* when the phase's next request is due */
 
     /* The attempt. */
     simba_attempt attempt;
-    bool is_doubtful; /* an acquire of it may still take effect */
-    bool is_queued;
-    bool is_woken;         /* a wake-up came while asking: ask once more */
-    bool is_backstop;      /* refused, and nothing has happened since */
-    bool is_urgent;        /* woken: the next acquire is not held back */
-    bool is_held;          /* an acquire is due and it was full: feed TIMER
-                            * when there is room */
-    unsigned hurries;      /* wake-ups since it was calm */
     uint64_t position;     /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
+    unsigned hurries;      /* wake-ups since it was calm */
+    bool is_doubtful;      /* an acquire of it may still take effect */
+    bool is_queued;
+    bool is_woken;    /* a wake-up came while asking: ask once more */
+    bool is_backstop; /* refused, and nothing has happened since */
+    bool is_urgent;   /* woken: the next acquire is not held back */
+    bool is_held;     /* an acquire is due and it was full: feed TIMER
+                       * when there is room */
 
     /* The tenure. */
-    uint64_t token;
+    uint8_t vain_wakes; /* in a row that told us nothing */
     uint32_t slot;
+    uint64_t token;
     struct simba__lease granted; /* the config's, or less */
     int64_t lease_from_ms;       /* s: newest request answered yes was sent */
     int64_t owner_until_ms;      /* U or the cap; 0 while not owner */
     int64_t held_since_ms;       /* the grant was heard */
     int64_t cap_ms;              /* max_hold */
     int64_t progress_ms;         /* last sign of progress */
-    unsigned vain_wakes;         /* in a row that told us nothing */
 
     /* The way out. */
     enum simba__cause cause;
     enum simba_request_kind parting; /* RELEASE or LEAVE */
-    bool is_gone;                    /* the store freed it already */
-    bool is_calling;                 /* on_released has not returned */
+    int64_t leave_until_ms;          /* on_released should be back by then */
+    int64_t keep_until_ms;           /* min_hold */
+    int64_t part_until_ms;           /* the store needs no telling any more */
+    /* The successor we were asked for, or "": the caller's SIMBA_ID_MAX + 1
+     * bytes, from an acquire until it is WAITING again; NULL: none is kept. */
+    char *to;
+    bool is_gone;    /* the store freed it already */
+    bool is_calling; /* on_released has not returned */
     bool is_overrun;
-    int64_t leave_until_ms;    /* on_released should be back by then */
-    int64_t keep_until_ms;     /* min_hold */
-    int64_t part_until_ms;     /* the store needs no telling any more */
-    char to[SIMBA_ID_MAX + 1]; /* the successor we were asked for, or "" */
 
     /* Where the store's clock stands against ours: an interval, because the
      * answer was given somewhere between sending and hearing. */

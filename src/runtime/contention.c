@@ -69,7 +69,7 @@ static void told(struct simba__caller *caller,
 
     (void)pending;
     if (status != SIMBA_OK && !c->teller->is_failing) {
-        c->untold(c, status, error);
+        c->teller->untold(c, status, error);
     }
     c->teller->is_failing = status != SIMBA_OK;
 }
@@ -178,10 +178,12 @@ static void done(struct simba__caller *caller,
         is_awaited ||
         (status != SIMBA_OK && request->attempt.high == c->core.attempt.high &&
          request->attempt.low == c->core.attempt.low);
+    bool is_news = is_awaited && status == SIMBA_OK &&
+                   request->kind != SIMBA_RELEASE &&
+                   request->kind != SIMBA_LEAVE;
 
-    if (is_awaited && status == SIMBA_OK && request->kind != SIMBA_RELEASE &&
-        request->kind != SIMBA_LEAVE) {
-        c->owner = request->reply.owner;
+    if (is_news) {
+        c->owner = &request->reply.owner;
     }
     if (is_mine && request->kind == SIMBA_ACQUIRE) {
         atomic_store(&c->session_ms, request->reply.session_ms);
@@ -208,6 +210,9 @@ static void done(struct simba__caller *caller,
     }
     if (is_heard && c->hooks->answered != NULL) {
         c->hooks->answered(c, request, status, error);
+    }
+    if (is_news) {
+        c->owner = NULL;
     }
     if (c->teller != NULL && is_awaited && is_mine &&
         c->core.owner_until_ms != 0) {

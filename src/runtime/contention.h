@@ -32,6 +32,10 @@ struct simba__contention_hooks {
 struct simba__teller {
     struct simba__caller caller;
     struct simba__contention *contention;
+    /* What is told was not kept; called for the first failure of several. */
+    void (*untold)(struct simba__contention *contention,
+                   int status,
+                   const simba_error *error);
     uint64_t token;  /* of the tenure that was told of last; 0: forgotten */
     bool is_failing; /* and that was said */
     char text[];
@@ -48,29 +52,27 @@ struct simba__contention {
     struct simba__caller caller;  /* of requests */
     struct simba__held held;      /* while an acquire waits for room */
     struct simba__teller *teller; /* NULL: nothing is told */
-    /* What is told was not kept; called for the first failure of several. */
-    void (*untold)(struct simba__contention *self,
-                   int status,
-                   const simba_error *error);
     struct simba__contender_metrics metrics;
-    simba_owner owner; /* as last seen */
+    /* As it was just answered; NULL but while hooks hear of that, and then if
+     * they have heard of a newer answer already. */
+    const simba_owner *owner;
     const char *mutex; /* the subscribers' own copy */
-    char id[SIMBA_ID_MAX + 1];
+    const char *id;    /* its user's */
 
     /* Read from any thread (S3). */
     _Atomic int64_t owner_until_ms;
     _Atomic int64_t hard_until_ms;
     _Atomic uint64_t token;
-    _Atomic uint32_t slot;       /* of the present or last tenure */
-    _Atomic uint32_t session_ms; /* of the store; 0: it has none */
-    _Atomic bool is_heard;
+    _Atomic uint32_t slot;          /* of the present or last tenure */
+    _Atomic uint32_t session_ms;    /* of the store; 0: it has none */
     _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
                                        known */
+    _Atomic bool is_heard;
 
     /* Signs of progress, given on any thread. */
-    _Atomic int64_t progress_ms;
     _Atomic bool is_held_back; /* a renewal waits for one */
     _Atomic bool is_progress_sent;
+    _Atomic int64_t progress_ms;
     struct simba__message progress_message;
     struct simba__message returned_message;
 };

@@ -39,7 +39,8 @@ enum { S = 1000 };
 
 static struct simba__contend machine;
 static struct simba__contend_update up;
-static simba_request sent;  /* the newest request */
+static simba_request sent; /* the newest request */
+static char successor[SIMBA_ID_MAX + 1];
 static int64_t patience_ms; /* how long after its sending its deadline was */
 
 /* What the user knows. */
@@ -69,6 +70,7 @@ static inline void use_seeded(struct simba__contend_config config,
 
     simba__rng_seed(&rng, seed);
     simba__contend_init(&machine, &config, &rng);
+    machine.to = successor;
     memset(&up, 0, sizeof up);
     memset(&sent, 0, sizeof sent);
     memset(&user, 0, sizeof user);

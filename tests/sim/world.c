@@ -164,6 +164,7 @@ void world_boot(struct world *w, int i)
     simba__rng_seed(&rng, world_random(w, UINT64_MAX));
     config.slots = n->slots;
     simba__contend_init(&n->c, &config, &rng);
+    n->c.to = n->to;
     n->life++;
     n->is_up = true;
     n->wants = true;

@@ -55,6 +55,7 @@ struct queued {
 
 struct node {
     struct simba__contend c;
+    char to[SIMBA_ID_MAX + 1]; /* the contender's */
     char id[16];
     uint32_t slots; /* how many it suffers; 0: none but itself */
     uint64_t life;
