@@ -92,7 +92,7 @@ static void excuse(const char *why, pid_t pid, int64_t from_us, int64_t ms)
         storm.excuses =
             realloc(storm.excuses, storm.excuse_room * sizeof *storm.excuses);
         if (storm.excuses == NULL) {
-            abort();
+            storm_die("excuses");
         }
     }
     storm.excuses[storm.excuse_count++] =
@@ -551,8 +551,7 @@ static void *strike_kind(void *user)
     const struct rank *rank = user;
 
     for (uint64_t n = 0; nemesis_count_faults() < rank->faults &&
-                         section_now_us() < rank->end_us &&
-                         !storm.is_stopped;) {
+                         section_now_us() < rank->end_us && storm_goes_on();) {
         if (rank->only == NULL && is_ahead(rank->kind)) {
             storm_rest_ms(20);
             continue;
@@ -585,7 +584,7 @@ void nemesis_strike_all(int faults,
         if (is_busy[i] && kind != OF_SERVERS &&
             pthread_create(&ranks[i].thread, NULL, strike_kind, &ranks[i]) !=
                 0) {
-            abort();
+            storm_die("threads of nemeses");
         }
     }
     /* A server dies with the thread that started it: that is ours. */

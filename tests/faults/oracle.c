@@ -8,6 +8,12 @@
 
 enum { NAME_MOST = 32, TOLD_MOST = 10 };
 
+static _Noreturn void die(void)
+{
+    perror("oracle");
+    abort();
+}
+
 /* A line that was cut when its writer was killed is none. */
 static bool is_whole(const char *line)
 {
@@ -56,7 +62,7 @@ static struct stays read_lines(const char *directory)
             lines.items =
                 realloc(lines.items, lines.room * sizeof *lines.items);
             if (lines.items == NULL) {
-                abort();
+                die();
             }
         }
         lines.items[lines.count++] = s;
@@ -250,7 +256,7 @@ static size_t read_words(const char *directory, const char *name, char ***words)
             *words = realloc(*words, room * sizeof **words);
         }
         if (*words == NULL || ((*words)[count++] = strdup(text)) == NULL) {
-            abort();
+            die();
         }
     }
     if (file != NULL) {

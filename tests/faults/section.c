@@ -35,6 +35,13 @@ static int open_in(const struct section *s, const char *name, int flags)
     return open(path, flags | O_CREAT | O_CLOEXEC, 0600);
 }
 
+/* Where descriptors have run out, say; that is no crash. */
+static _Noreturn void give_up(const char *what)
+{
+    perror(what);
+    _exit(70);
+}
+
 /* --- the set ------------------------------------------------------------- */
 
 struct set {
@@ -53,7 +60,7 @@ static int lock_resource(const struct section *s)
     int fd = open_in(s, "resource.lock", O_RDWR);
 
     if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-        abort();
+        give_up("resource.lock");
     }
     return fd;
 }
@@ -82,14 +89,14 @@ static void save(const struct section *s, const struct set *set)
     snprintf(part, sizeof part, "%s.%d", s->mutex, (int)getpid());
     fd = open_in(s, part, O_WRONLY | O_TRUNC);
     if (fd < 0 || write(fd, set->text, set->length) != (ssize_t)set->length) {
-        abort();
+        give_up("a set");
     }
     close(fd);
     snprintf(part, sizeof part, "%s/%s.%d", s->directory, s->mutex,
              (int)getpid());
     snprintf(whole, sizeof whole, "%s/%s", s->directory, s->mutex);
     if (rename(part, whole) != 0) {
-        abort();
+        give_up("rename");
     }
 }
 
@@ -107,7 +114,7 @@ static bool admit(const struct section *s, struct set *set)
     length = asprintf(&text, "%" PRIu64 "%s", s->token,
                       elements == NULL ? "\n" : elements);
     if (length < 0 || length > SET_MOST - 256) {
-        abort();
+        give_up("a set");
     }
     memcpy(set->text, text, (size_t)length + 1);
     set->length = (size_t)length;
@@ -161,7 +168,7 @@ static void end_set(const struct section *s, struct set *set, int64_t started)
         snprintf(name, sizeof name, "%s.acks", s->mutex);
         fd = open_in(s, name, O_WRONLY | O_APPEND);
         if (write(fd, element, strlen(element)) < 0) {
-            abort();
+            give_up("acks");
         }
         close(fd);
     }
@@ -181,7 +188,7 @@ void section_run(const struct section *s)
     int64_t from;
 
     if (log < 0) {
-        abort();
+        give_up("sections");
     }
     do {
         from = section_now_us();

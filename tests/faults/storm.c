@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "storm.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -32,6 +33,12 @@ static const char *const mutexes[] = {"bare", "set", "fenced"};
 enum { MUTEXES = sizeof mutexes / sizeof mutexes[0] };
 
 struct storm storm;
+
+void storm_die(const char *what)
+{
+    fprintf(stderr, "storm: %s: %s\n", what, strerror(errno));
+    abort();
+}
 
 /* --- contenders ---------------------------------------------------------- */
 
@@ -91,13 +98,21 @@ static void become_contender(const struct contender *c, uint64_t chance)
     _exit(127);
 }
 
+static bool is_crash(int signal)
+{
+    return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS ||
+           signal == SIGILL || signal == SIGFPE;
+}
+
 /* Who has ended comes again, unless all is over. */
 static void tend(uint64_t *chance)
 {
     struct fleet *fleet = storm.fleet;
     pid_t ended;
+    int status;
 
-    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
+    while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+        fleet->crashed += WIFSIGNALED(status) && is_crash(WTERMSIG(status));
         for (int i = 0; i < fleet->count; i++) {
             if (fleet->contenders[i].pid == ended) {
                 fleet->contenders[i].pid = 0;
@@ -202,8 +217,21 @@ static pid_t start_keeper(uint64_t chance)
 
 static void stop(int signal)
 {
-    (void)signal;
-    storm.is_stopped = 1;
+    storm.stopped_by = signal;
+}
+
+static bool has_keeper(void)
+{
+    siginfo_t ended = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)storm.keeper, &ended,
+                  WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
+}
+
+bool storm_goes_on(void)
+{
+    return storm.stopped_by == 0 && has_keeper();
 }
 
 static int test_count, failed_count;
@@ -215,25 +243,27 @@ static void ok(bool is_good, const char *what)
     failed_count += !is_good;
 }
 
-/* Its keeper. */
-static pid_t begin(uint64_t chance)
+static void begin(uint64_t chance)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     char path[300];
 
     if (file == NULL || fscanf(file, "%36s", storm.boot) != 1) {
-        abort();
+        storm_die("boot_id");
     }
     fclose(file);
     snprintf(path, sizeof path, "%s/faults.jsonl", storm.directory);
     storm.faults = fopen(path, "we");
+    if (storm.faults == NULL) {
+        storm_die(path);
+    }
     shell("echo 0 >'%s/clock'", storm.directory);
     storm.store->open(storm.directory);
     shell("SIMBA_STORE='%s' timeout 20 '%s' init", store_url, SIMBA);
     storm.fleet = mmap(NULL, sizeof *storm.fleet, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (storm.fleet == MAP_FAILED) {
-        abort();
+        storm_die("mmap");
     }
     for (int i = 0; i < MUTEXES; i++) {
         for (int k = 0; k < (storm.is_short ? 3 : 4); k++) {
@@ -241,7 +271,7 @@ static pid_t begin(uint64_t chance)
                 (struct contender){.is_command = k % 2 == 0, .mutex = i};
         }
     }
-    return start_keeper(chance);
+    storm.keeper = start_keeper(chance);
 }
 
 /* How long all may take to go on, from now. */
@@ -259,7 +289,7 @@ static bool is_healed(void)
 
     for (int i = 0; i < MUTEXES; i++) {
         while (oracle_count_since(storm.directory, mutexes[i], since) < 2) {
-            if (section_now_us() > end) {
+            if (section_now_us() > end || !has_keeper()) {
                 printf("# nobody gets %s\n", mutexes[i]);
                 return false;
             }
@@ -290,6 +320,34 @@ static void tell_excuses(void)
                    overlaps);
         }
     }
+}
+
+/* Why no more faults struck. */
+static void tell_end(int faults)
+{
+    if (storm.stopped_by != 0) {
+        printf("# stopped by signal %d before the %d faults had struck\n",
+               (int)storm.stopped_by, faults);
+    } else if (has_keeper() && nemesis_count_faults() < faults) {
+        printf("# the time was up before the %d faults had struck\n", faults);
+    }
+}
+
+/* The keeper ends when it is told to, or contenders were missing. */
+static void end_keeper(void)
+{
+    int status;
+
+    storm.fleet->is_over = true;
+    if (waitpid(storm.keeper, &status, 0) != storm.keeper) {
+        storm_die("the keeper of the contenders");
+    }
+    if (WIFSIGNALED(status)) {
+        printf("# the keeper of the contenders was killed by signal %d\n",
+               WTERMSIG(status));
+    }
+    ok(status == 0, "contenders were there until the end");
+    ok(storm.fleet->crashed == 0, "no contender crashed");
 }
 
 static void report(int64_t began_us, uint64_t seed, const char *limit)
@@ -334,7 +392,6 @@ int main(int argc, char **argv)
     struct nemesis *limit = NULL;
     size_t added;
     uint64_t seed;
-    pid_t keeper;
 
     storm.store = argc >= 5 ? store_find(argv[1]) : NULL;
     if (storm.store == NULL) {
@@ -350,26 +407,27 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
+    signal(SIGHUP, stop);
     seed = strtoull(argv[4], NULL, 10);
     snprintf(storm.directory, sizeof storm.directory, "%s",
              keep != NULL ? keep : "/tmp/simba-faults-XXXXXX");
     if (keep == NULL && mkdtemp(storm.directory) == NULL) {
-        return 1;
+        storm_die(storm.directory);
     }
     storm.is_short = keep == NULL;
-    keeper = begin(~seed);
+    begin(~seed);
     end_us = section_now_us() + atoll(argv[3]) * 1000000;
     storm_rest_ms(500);
     nemesis_strike_all(faults, end_us, seed, limit);
+    tell_end(faults);
     /* Or it would prove nothing: somebody's lease is outlived. */
     for (int64_t late_us = heal_end_us();
-         limit == NULL && !storm.is_stopped && section_now_us() < late_us &&
+         limit == NULL && storm_goes_on() && section_now_us() < late_us &&
          oracle_count_lost(storm.directory, "set", &added) == 0;) {
         (void)nemesis_stop_whole(1);
     }
     ok(is_healed(), "all go on after the faults");
-    storm.fleet->is_over = true;
-    (void)waitpid(keeper, NULL, 0);
+    end_keeper();
     store_close_proxies();
     if (storm.store->close != NULL) {
         storm.store->close();

@@ -25,13 +25,15 @@ struct fleet {
     struct contender contenders[CONTENDERS_MOST];
     int count;
     atomic_bool is_over;
+    atomic_int crashed; /* ended by a signal that no nemesis sends */
 };
 
 extern struct storm {
     const struct store *store;
     char directory[256], boot[40];
     struct fleet *fleet;
-    volatile sig_atomic_t is_stopped;
+    pid_t keeper;                     /* of the contenders */
+    volatile sig_atomic_t stopped_by; /* a signal, or 0 */
     bool is_short;   /* with few contenders and no trace: nobody keeps it */
     uint64_t longer; /* 7: all sections are long, to be seen in a limit */
     struct excuse *excuses;
@@ -40,7 +42,13 @@ extern struct storm {
     FILE *faults; /* a log that simba verify reads */
 } storm;
 
+/** Says what failed, by errno too: no storm ends without a word. */
+_Noreturn void storm_die(const char *what);
+
 int storm_lease_ms(void);
+
+/** No signal has come, and somebody keeps the contenders. */
+bool storm_goes_on(void);
 
 void storm_rest_ms(int64_t ms);
 
