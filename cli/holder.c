@@ -266,23 +266,13 @@ static int acquire(struct simba__holder *holder)
     return rc;
 }
 
-/* Does one of the simbas above us own the mutex? It waits for our end, and we
- * would wait for its. The store says who owns it, so that another store's mutex
- * of this name is none of ours. */
-static bool is_held_above(struct simba__holder *holder)
+/* Is this tenure of our mutex one of the simbas above us? */
+static bool is_above(const struct simba__job *job, const simba_owner *owner)
 {
     const char *all = secure_getenv(SIMBA__HELD), *at = all;
-    char *held = simba__job_held(holder->job->mutex, NULL, 0);
+    char *held = simba__job_held(job->mutex, owner->id, owner->token);
     bool is_found = false;
 
-    if (all == NULL || held == NULL || strstr(all, held) == NULL) {
-        free(held); /* nobody of this name: the store need not be asked */
-        return false;
-    }
-    free(held);
-    look_for_owner(holder);
-    held = simba__job_held(holder->job->mutex, holder->owner.id,
-                           holder->owner.token);
     while (held != NULL && !is_found && (at = strstr(at, held)) != NULL) {
         is_found = (at == all || at[-1] == ' ') &&
                    strchr(" ", at[strlen(held)]) != NULL;
@@ -290,6 +280,47 @@ static bool is_held_above(struct simba__holder *holder)
     }
     free(held);
     return is_found;
+}
+
+/* How many may own it beside others that suffer so many. */
+static uint32_t limit(uint32_t slots, uint32_t least)
+{
+    slots = slots == 0 ? 1 : slots;
+    return slots < least ? slots : least;
+}
+
+/* Do simbas above us own the mutex, and leave us no place beside them? They
+ * wait for our end, and we would wait for theirs; so we would behind somebody
+ * in the queue who has no place beside them. The store says who owns it, so
+ * that another store's mutex of this name is none of ours. */
+static bool waits_for_itself(struct simba__holder *holder)
+{
+    const struct simba__job *job = holder->job;
+    const char *all = secure_getenv(SIMBA__HELD);
+    char *held = simba__job_held(job->mutex, NULL, 0);
+    uint32_t above = 0, least = limit(job->slots, SIMBA_SHARED);
+    simba_report *report = NULL;
+    bool is_asked = all != NULL && held != NULL && strstr(all, held) != NULL;
+
+    free(held); /* nobody of this name: the store need not be asked */
+    if (!is_asked || simba_admin_show(holder->store, job->mutex, &report,
+                                      NULL) != SIMBA_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < simba_report_owner_count(report); i++) {
+        const simba_owner *owner = simba_report_owner_at(report, i);
+
+        if (is_above(job, owner)) {
+            holder->owner = *owner;
+            least = limit(owner->slots, least);
+            above++;
+        }
+    }
+    for (size_t i = 0; i < simba_report_waiter_count(report); i++) {
+        least = limit(simba_report_waiter(report, i)->slots, least);
+    }
+    simba_report_close(report);
+    return above > 0 && above >= least;
 }
 
 /* Tenure after tenure, as ordered; to where it turns out that there is none. */
@@ -396,7 +427,7 @@ static void *hold(void *argument)
     if (rc == SIMBA_OK) {
         rc = open_locker(holder);
     }
-    if (rc == SIMBA_OK && is_held_above(holder)) {
+    if (rc == SIMBA_OK && waits_for_itself(holder)) {
         rc = simba_error_set(&holder->error, SIMBA_EBUSY, EDEADLK,
                              "%s: it would wait for itself: its owner '%s', "
                              "token %" PRIu64 ", runs this command",

@@ -91,6 +91,32 @@ shared_and_exclusive_keep_each_other_out() {
     end_all
 }
 
+# Who shares has a place beside those who run it, but not behind somebody who
+# waits for them; who is alone has none, whoever else owns it.
+nobody_waits_for_those_who_run_it() {
+    local share=("$simba" lock n --slots 2)
+
+    code 0 timeout 20 "${share[@]}" -- "${share[@]}" -- true &&
+        code 75 timeout 20 "${share[@]}" -- "${share[@]}" -- "${share[@]}" -- \
+            true 2>/dev/null &&
+        code 75 timeout 20 "${share[@]}" -- "$simba" lock n -- true \
+            2>/dev/null || return 1
+    "$simba" -q lock -s o --id first -- sleep 60 &
+    within 20 owned 1 o &&
+        code 75 timeout 20 "$simba" lock -s o -- "$simba" lock -x o -- true \
+            2>"$scratch/err" && has "$scratch/err" "would wait for itself" ||
+        return 1
+    "$simba" -q lock -s p -- sh -c 'until [ -e "$1/go" ]; do sleep 0.05; done
+        timeout 20 "$0" -q lock -s p -- true; echo $? >"$1/code"' \
+        "$simba" "$scratch" 2>/dev/null &
+    within 20 owned 1 p || return 1
+    "$simba" -q lock -x p --id alone -- true &
+    within 20 waits alone p && : >"$scratch/go" &&
+        within 20 test -s "$scratch/code" &&
+        same code 75 "$(cat "$scratch/code")"
+    end_all
+}
+
 slot_is_told_to_slotted_commands_only() {
     same slotted 0 "$("$simba" lock e --slots 2 -- printenv SIMBA_SLOT)" &&
         code 1 env SIMBA_SLOT=7 "$simba" lock e -- printenv SIMBA_SLOT &&
