@@ -10,7 +10,9 @@
 #include <string.h>
 
 /**
- * Make room for so many elements, twice as much as before at least.
+ * Make room for so many elements, twice as much as before at least. Of small
+ * ones there is room for some from the beginning; of large ones there are often
+ * just one or two, in thousands of arrays.
  *
  * @param array   address of the pointer to the first element, which may be NULL
  * @param room    how many it has room for; 0 with NULL
@@ -23,7 +25,8 @@ static inline bool simba__array_reserve(void *array,
                                         size_t wanted,
                                         size_t size)
 {
-    size_t grown = *room < 8 ? 8 : *room;
+    size_t first = size < 64 ? 8 : 1;
+    size_t grown = *room == 0 ? first : *room;
     void *items;
 
     assert(size > 0);
