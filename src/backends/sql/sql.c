@@ -13,6 +13,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* So many requests are kept to be used again, with their rooms for records:
+ * more than there are sessions, and not all of a crowd that came at once. */
+enum { SPARE_MOST = 4 * SIMBA__SQL_SESSIONS };
+
 /* --- queues -------------------------------------------------------------- */
 
 static void put(struct simba__sql_queue *queue,
@@ -100,6 +104,13 @@ static void leave_session(struct simba__sql_request *request)
     }
 }
 
+static void free_request(struct simba__sql_request *request)
+{
+    simba__sql_record_fini(&request->record);
+    free(request->change.gone);
+    free(request);
+}
+
 /* The last step may bring the next request, from within. */
 void simba__sql_end(struct simba__sql_request *request,
                     int status,
@@ -112,8 +123,13 @@ void simba__sql_end(struct simba__sql_request *request,
     leave_session(request);
     simba_timer_clear(self->base.loop, &request->deadline);
     request->asked = NULL;
-    request->next = self->spare;
-    self->spare = request;
+    if (self->spare_count < SPARE_MOST) {
+        request->next = self->spare;
+        self->spare = request;
+        self->spare_count++;
+    } else {
+        free_request(request);
+    }
     if (asked == &self->heartbeat) {
         simba__sql_heartbeat_done(self, status);
     } else {
@@ -269,6 +285,7 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
     }
     if (request != NULL) {
         self->spare = request->next;
+        self->spare_count--;
     } else if ((request = calloc(1, sizeof *request)) == NULL) {
         simba_request_done(asked, SIMBA_ENOMEM, NULL);
         return;
@@ -460,9 +477,7 @@ static void drop(struct simba__sql *self, struct simba__sql_request *request)
             simba__deadline_complete(&request->asked, SIMBA_ECANCELED, NULL);
         }
         simba_loop_leave(self->base.loop);
-        simba__sql_record_fini(&request->record);
-        free(request->change.gone);
-        free(request);
+        free_request(request);
         request = next;
     }
 }

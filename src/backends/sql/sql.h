@@ -394,6 +394,7 @@ struct simba__sql {
     struct simba__sql_queue urgent, other;
     struct simba__sql_queue parked; /* until the notify session is settled */
     struct simba__sql_request *spare;
+    int spare_count;
     struct simba__sql_request *driven; /* a caller's thread waits for it */
     simba_timer idle_timer;            /* to close needless sessions */
 
