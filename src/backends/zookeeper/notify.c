@@ -22,6 +22,7 @@ static void on_own(simba__zk_batch *batch)
         batch->status == SIMBA_OK ? batch->replies[0].rc : SIMBA__ZK_SYSTEM;
 
     latch->is_watched = rc == SIMBA__ZK_OK;
+    simba__zk_batch_fini(batch); /* it is long until the next */
     if (rc == SIMBA__ZK_NO_NODE) {
         simba_entry_vanished(&latch->base);
     }

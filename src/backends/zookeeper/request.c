@@ -60,15 +60,21 @@ static void stands(latch_t *latch, enum simba_standing standing)
     simba_entry_done(&latch->base, SIMBA_OK, NULL, standing);
 }
 
+/* Thousands may wait: who does keeps nothing of what it has asked. */
 static void on_done(simba__zk_batch *batch)
 {
     latch_t *latch = batch->user;
 
+    simba_entry_hold(&latch->base);
     if (batch->status == SIMBA_OK) {
         latch->taken(latch);
     } else {
         finish(latch, batch->status, batch->error);
     }
+    if (!latch->is_owner && batch->exchange.connection == NULL) {
+        simba__zk_batch_fini(batch);
+    }
+    simba_entry_drop(&latch->base);
 }
 
 static void begin(latch_t *latch)
