@@ -326,7 +326,7 @@ static bool read_break(const simba__etcd_kv *kv,
     broken->unix_ms = strtoll(line, &rest, 10);
     broken->now = *rest == '!';
     rest += broken->now;
-    reason = strstr(rest, ": ");
+    reason = strchr(rest, '\n'); /* no id has one */
     slash = strrchr(key, '/');
     if (*rest != ' ' || reason == NULL || slash == NULL) {
         return false;
@@ -335,7 +335,7 @@ static bool read_break(const simba__etcd_kv *kv,
     broken->token = strtoull(slash + 1, NULL, 16);
     (void)snprintf(broken->mutex, sizeof broken->mutex, "%s", named.mutex);
     (void)snprintf(broken->id, sizeof broken->id, "%s", rest + 1);
-    (void)snprintf(broken->reason, sizeof broken->reason, "%s", reason + 2);
+    (void)snprintf(broken->reason, sizeof broken->reason, "%s", reason + 1);
     return true;
 }
 

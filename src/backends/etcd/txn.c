@@ -590,7 +590,7 @@ void simba__etcd_write_break(simba__etcd_txn *txn,
     } else {
         put(txn, THEN, 'o', NULL);
     }
-    snprintf(line, sizeof line, "%lld%s %s: %.500s",
+    snprintf(line, sizeof line, "%lld%s %s\n%.500s",
              (long long)(wall_us() / 1000), request->now ? "!" : "", owner->id,
              request->reason == NULL ? "" : request->reason);
     put(txn, THEN, 'b', line);
