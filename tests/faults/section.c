@@ -70,10 +70,14 @@ static void load(const struct section *s, struct set *set)
     int fd = open_in(s, s->mutex, O_RDONLY);
     ssize_t count;
 
+    /* Taken for empty, it would be written back so: a loss of nobody's. */
+    if (fd < 0) {
+        give_up("a set");
+    }
     set->text = malloc(SET_MOST);
     set->length = 0;
-    while (fd >= 0 && (count = read(fd, set->text + set->length,
-                                    SET_MOST - 256 - set->length)) > 0) {
+    while ((count = read(fd, set->text + set->length,
+                         SET_MOST - 256 - set->length)) > 0) {
         set->length += (size_t)count;
     }
     set->text[set->length] = '\0';
