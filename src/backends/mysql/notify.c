@@ -81,6 +81,15 @@ static void locked(struct simba__my_session *session)
     }
 }
 
+/* Whom an offer is to, by its name: attempt and time. */
+static simba_attempt read_offered(const char *offer)
+{
+    char attempt[SIMBA__SQL_HEX + 1];
+
+    snprintf(attempt, sizeof attempt, "%s", offer);
+    return simba__sql_read_attempt(attempt);
+}
+
 /* Wakes who is offered a mutex, and notes the offers, so that the next wait
  * does not end for them. */
 static void polled(struct simba__my_session *session)
@@ -105,8 +114,15 @@ static void polled(struct simba__my_session *session)
     }
     for (uint64_t i = 0; result != NULL && i < mysql_num_rows(result); i++) {
         mysql_data_seek(result, i);
+        row = mysql_fetch_row(result);
         /* Again, if it was told before: it may have been offered since. */
-        simba__sql_wake(session->base.self, mysql_fetch_row(result)[0]);
+        if (mysql_num_fields(result) > 1 && row[1] != NULL &&
+            row[1][0] != '\0') {
+            simba__sql_wake_offered(session->base.self, row[0],
+                                    read_offered(row[1]));
+        } else {
+            simba__sql_wake(session->base.self, row[0]);
+        }
     }
     mysql_free_result(result);
     ask_still(session, number, SIMBA__MY_STEP_WAIT);

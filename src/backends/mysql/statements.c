@@ -30,7 +30,7 @@ static void write_text(const struct simba__my_session *session,
                        enum simba__sql_statement statement,
                        char room[TEXT_MOST])
 {
-    static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
+    static const struct simba__sql_edit whole[] = {{"LIMIT 5", ""},
                                                    {NULL, NULL}};
     static const struct simba__sql_edit without[] = {
         SIMBA__SQL_WITHOUT_SLOTS, {", l.slots", ""}, {NULL, NULL}};

@@ -191,7 +191,7 @@ LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
 LEFT JOIN (
     SELECT l.attempt, l.id, l.process, l.bell, l.place, l.lapses_at
         , l.slots
-    FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
+    FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 5
 ) w ON true
 WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1
 ORDER BY w.place
@@ -228,34 +228,34 @@ SET m.acquired_at = $5,
     t.called_process = $16, t.called_bell = $17, t.called_place = $18,
     t.called_lapses = $19, t.called_until = $20,
     t.tombs_until = greatest(t.tombs_until, $22)
-    /*slots , t.asked = $58 slots*/
+    /*slots , t.asked = $60 slots*/
 WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
     AND m.version = $2 AND m.owner_id = $4
-    AND (m.transition_at = $3 /*slots OR $61 = 1 slots*/);
+    AND (m.transition_at = $3 /*slots OR $63 = 1 slots*/);
 SET @simba = row_count();
 
 -- name: apply_gone
 -- Out of the queue.
 DELETE FROM simba_line
-WHERE mutex = $1 AND find_in_set(attempt, $23) AND @simba > 0;
+WHERE mutex = $1 AND attempt IN ($23) AND @simba > 0;
 
 -- name: apply_come
 -- Into the queue, or to another position in it.
 INSERT INTO simba_line
     (mutex, attempt, id, process, bell, place, lapses_at /*slots , slots slots*/)
-SELECT $1, $24, $25, $26, $27, $28, $29 /*slots , $56 slots*/
+SELECT $1, $24, $25, $26, $27, $28, $29 /*slots , $58 slots*/
 FROM dual WHERE @simba > 0
 ON DUPLICATE KEY UPDATE process = $26, bell = $27, place = $28, lapses_at = $29
-    /*slots , slots = $56 slots*/;
+    /*slots , slots = $58 slots*/;
 
 -- name: apply_come_too
 -- A second one into the queue.
 INSERT INTO simba_line
     (mutex, attempt, id, process, bell, place, lapses_at /*slots , slots slots*/)
-SELECT $1, $30, $31, $32, $33, $34, $35 /*slots , $57 slots*/
+SELECT $1, $30, $31, $32, $33, $34, $35 /*slots , $59 slots*/
 FROM dual WHERE @simba > 0
 ON DUPLICATE KEY UPDATE process = $32, bell = $33, place = $34, lapses_at = $35
-    /*slots , slots = $57 slots*/;
+    /*slots , slots = $59 slots*/;
 
 -- name: apply_undone
 -- A tombstone; those that have had their time go.
@@ -268,7 +268,7 @@ ON DUPLICATE KEY UPDATE until_at = $22;
 -- name: apply_slot_gone
 -- Out of simba_slot.
 DELETE FROM simba_slot
-WHERE mutex = $1 AND NOT find_in_set(attempt, $43) AND @simba > 0;
+WHERE mutex = $1 AND NOT find_in_set(attempt, $45) AND @simba > 0;
 
 -- name: apply_slots_broken
 -- All that were there are.
@@ -279,21 +279,21 @@ UPDATE simba_slot SET broken = 1 WHERE mutex = $1 AND @simba > 0;
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
      transition_at, process, asked, former)
-SELECT $1, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54,
-    $60 FROM dual
+SELECT $1, $46, $47, $48, $49, $50, $51, $52, $53, $54, $55, $56,
+    $62 FROM dual
 WHERE @simba > 0
-ON DUPLICATE KEY UPDATE slots = $48, broken = $49, ttl_at = $51,
-    transition_at = $52, process = if($53 = '', process, $53), asked = $54,
-    id = $45, token = $46, slot = $47, acquired_at = $50, former = $60;
+ON DUPLICATE KEY UPDATE slots = $50, broken = $51, ttl_at = $53,
+    transition_at = $54, process = if($55 = '', process, $55), asked = $56,
+    id = $47, token = $48, slot = $49, acquired_at = $52, former = $62;
 
 -- name: apply_slot_offered
 -- The slots of whom the mutex is offered to.
 INSERT INTO simba_slot
     (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
      transition_at, process, asked, former)
-SELECT $1, $14, $15, 0, 0, $55, 0, 0, 0, $20, $16, '', 0 FROM dual
+SELECT $1, $14, $15, 0, 0, $57, 0, 0, 0, $20, $16, '', 0 FROM dual
 WHERE @simba > 0
-ON DUPLICATE KEY UPDATE slots = $55, token = 0;
+ON DUPLICATE KEY UPDATE slots = $57, token = 0;
 
 -- name: apply_end
 -- What comes after it, if anything, notifies others.
@@ -355,6 +355,7 @@ WHERE l.process = $1 AND t.mutex = l.mutex
     AND m.mutex = l.mutex COLLATE utf8mb4_bin
     AND (t.called_attempt <> '' OR m.transition_at
         < cast(unix_timestamp(now(3)) * 1000 AS unsigned))
+    AND NOT (t.called_attempt <> '' AND t.called_process = $1)
 
 -- name: heartbeat
 -- The heartbeat of a process with waiters: renews their leases, and tells what

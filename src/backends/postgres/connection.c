@@ -60,7 +60,7 @@ static const char *text_of(const struct simba__pg *pg,
                            enum simba__sql_statement statement,
                            char room[TEXT_MOST])
 {
-    static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
+    static const struct simba__sql_edit whole[] = {{"LIMIT 5", ""},
                                                    {NULL, NULL}};
     static const struct simba__sql_edit without[] = {SIMBA__SQL_WITHOUT_SLOTS,
                                                      {NULL, NULL}};
@@ -137,22 +137,17 @@ static bool send_batch(struct simba__pg_session *session,
 {
     const struct simba__pg *pg = store_of(session);
     uint32_t bit = UINT32_C(1) << statement;
-    int count = params->count;
     char text[TEXT_MOST];
     char name[32];
 
-    if (statement == SIMBA__SQL_APPLY) {
-        /* The last two are for other servers and for tables of our make. */
-        count -= pg->sql.has_no_quiet ? 2 : 1;
-    }
     if (pg->is_pooled &&
         !simba__pg_add(session, SIMBA__PG_TRANSACTION_LIMITS, 0, NULL)) {
         return false;
     }
     if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA ||
         statement == SIMBA__SQL_UPGRADE) {
-        return simba__pg_add(session, text_of(pg, statement, text), count,
-                             params->values);
+        return simba__pg_add(session, text_of(pg, statement, text),
+                             params->count, params->values);
     }
     if (session->is_old != pg->sql.has_no_token ||
         session->is_plain != pg->sql.has_no_slots ||
@@ -173,8 +168,8 @@ static bool send_batch(struct simba__pg_session *session,
             return false;
         }
     }
-    return PQsendQueryPrepared(session->conn, name, count, params->values, NULL,
-                               NULL, 0) == 1;
+    return PQsendQueryPrepared(session->conn, name, params->count,
+                               params->values, NULL, NULL, 0) == 1;
 }
 
 void simba__pg_send(struct simba__sql_session *base,

@@ -187,6 +187,8 @@ SELECT us, token, acquired_at, slot, least, owned FROM fast, (
 -- waiters, in their order; in all of them also this attempt.
 -- $1 mutex, $2 attempt
 -- A process is alive as long as it keeps us from getting its lock.
+-- A server that does not know yet how long the queue is takes any index that has
+-- the mutex; by the orders there is one each that will do.
 SELECT NULL, NULL, NULL,
     floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
@@ -205,16 +207,21 @@ SELECT NULL, NULL, NULL,
         WHEN pg_try_advisory_xact_lock_shared(
             ('x' || left(w.process, 16))::bit(64)::bigint) THEN 0
         ELSE 1 END,
-    (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
+    (SELECT l.place FROM simba_line l WHERE l.mutex = $1
+     ORDER BY l.place DESC LIMIT 1),
     i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
     m.quiet, m.attempt, m.former, 0, 1 AS has_tokens,
     w.slots, i.slots, t.asked
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
-LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
 LEFT JOIN LATERAL (
-    SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
+    SELECT * FROM simba_line l
+    WHERE l.mutex = $1 AND l.attempt BETWEEN $2 AND $2
+    ORDER BY l.attempt LIMIT 1
+) i ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 5
 ) w ON true
 WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
 ORDER BY w.place
@@ -242,13 +249,14 @@ ORDER BY s.token
 -- process, can be notified, position, lapses; $36, $37 processes to wake, or ''; $38 now;
 -- $39 token of the tenure before; $40 0, or token of a tenure that is not ours;
 -- $41 the version if it is quiet then, or -1: simba_tenure tells; $42 for other
--- servers.
--- What is in a comment is for `apply_slots`: $43 what stays in simba_slot;
--- into it: $44 attempt or '', id, token, slot, slots, broken, acquired_at,
--- ttl_at, transition_at, process or '': as it was, $54 asked; $55 slots of whom
--- it is offered to, or 0; $56, $57 slots of who comes; $58 '': simba_slot says
--- nothing; $59 1: all that were there are broken; $60 token of the tenure before;
--- $61 1: others may have renewed since, and their lease ends as it does now.
+-- servers; $43, $44 the first and the last position of those out of the queue,
+-- by which a server finds them that does not know yet how long it is.
+-- What is in a comment is for `apply_slots`: $45 what stays in simba_slot;
+-- into it: $46 attempt or '', id, token, slot, slots, broken, acquired_at,
+-- ttl_at, transition_at, process or '': as it was, $56 asked; $57 slots of whom
+-- it is offered to, or 0; $58, $59 slots of who comes; $60 '': simba_slot says
+-- nothing; $61 1: all that were there are broken; $62 token of the tenure before;
+-- $63 1: others may have renewed since, and their lease ends as it does now.
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint,
@@ -262,7 +270,7 @@ WITH m AS (
         , fencing_token = $10::bigint
         , quiet = $41::bigint, attempt = $11, former = $39::bigint
     WHERE mutex = $1 AND version = $2::bigint AND owner_id = $4
-        AND (transition_at = $3::bigint /*slots OR $61::int = 1 slots*/)
+        AND (transition_at = $3::bigint /*slots OR $63::int = 1 slots*/)
     RETURNING 1
 ), t AS (
     UPDATE simba_tenure
@@ -275,21 +283,23 @@ WITH m AS (
         called_place = $18::bigint, called_lapses = $19::bigint,
         called_until = $20::bigint,
         tombs_until = greatest(tombs_until, $22::bigint)
-        /*slots , asked = $58 slots*/
+        /*slots , asked = $60 slots*/
     FROM m
     WHERE mutex = $1
 ), gone AS (
     DELETE FROM simba_line USING m
     WHERE mutex = $1 AND attempt = ANY (string_to_array($23, ','))
+        AND place BETWEEN $43::bigint AND $44::bigint
+        AND coalesce($41::bigint, $42::bigint) IS NOT NULL
 ), come AS (
     INSERT INTO simba_line
         (mutex, attempt, id, process, bell, place, lapses_at
             /*slots , slots slots*/)
     SELECT $1, v.* FROM m, (VALUES
         ($24::varchar, $25::varchar, $26::varchar, $27::smallint,
-         $28::bigint, $29::bigint /*slots , $56::int slots*/),
+         $28::bigint, $29::bigint /*slots , $58::int slots*/),
         ($30::varchar, $31::varchar, $32::varchar, $33::smallint,
-         $34::bigint, $35::bigint /*slots , $57::int slots*/)
+         $34::bigint, $35::bigint /*slots , $59::int slots*/)
     ) v
     WHERE v.column1 <> ''
     ON CONFLICT (mutex, attempt) DO UPDATE
@@ -306,21 +316,20 @@ WITH m AS (
     WHERE mutex = $1 AND until_at < $38::bigint AND attempt <> $21
 ) /*slots , ended AS (
     DELETE FROM simba_slot USING m
-    WHERE mutex = $1 AND attempt <> ALL (string_to_array($43, ','))
-        AND coalesce($41::bigint, $42::bigint) IS NOT NULL
+    WHERE mutex = $1 AND attempt <> ALL (string_to_array($45, ','))
 ), broken AS (
     UPDATE simba_slot SET broken = 1 FROM m
-    WHERE mutex = $1 AND $59::int = 1 AND attempt <> $44
-        AND attempt = ANY (string_to_array($43, ','))
+    WHERE mutex = $1 AND $61::int = 1 AND attempt <> $46
+        AND attempt = ANY (string_to_array($45, ','))
 ), slot AS (
     INSERT INTO simba_slot
         (mutex, attempt, id, token, slot, slots, broken, acquired_at, ttl_at,
          transition_at, process, asked, former)
     SELECT $1, v.* FROM m, (VALUES
-        ($44::varchar, $45::varchar, $46::bigint, $47::int, $48::int,
-         $49::smallint, $50::bigint, $51::bigint, $52::bigint, $53::varchar,
-         $54::varchar, $60::bigint),
-        (CASE $55::int WHEN 0 THEN '' ELSE $14 END, $15, 0, 0, $55::int, 0, 0, 0,
+        ($46::varchar, $47::varchar, $48::bigint, $49::int, $50::int,
+         $51::smallint, $52::bigint, $53::bigint, $54::bigint, $55::varchar,
+         $56::varchar, $62::bigint),
+        (CASE $57::int WHEN 0 THEN '' ELSE $14 END, $15, 0, 0, $57::int, 0, 0, 0,
          $20::bigint, $16, '', 0)
     ) v
     WHERE v.column1 <> ''

@@ -94,13 +94,9 @@ void simba__sql_notify_settled(struct simba__sql *self,
     }
 }
 
-void simba__sql_wake(struct simba__sql *self, const char *mutex)
+/* Who is asking just now, will ask again. */
+static void wake_asking(struct simba__sql *self, const char *mutex)
 {
-    struct simba__sql_subscription *at = NULL;
-    struct simba__sql_waiter *w;
-    uint64_t first = UINT64_MAX, second = UINT64_MAX;
-
-    /* Who is asking just now, will ask again. */
     for (int i = 0; i < self->session_count; i++) {
         struct simba__sql_request *request = self->sessions[i]->request;
 
@@ -109,25 +105,78 @@ void simba__sql_wake(struct simba__sql *self, const char *mutex)
             request->is_woken = true;
         }
     }
-    if (mutex == NULL) {
-        while ((at = simba__sql_subscription_next(self, at)) != NULL) {
-            for (w = at->waiters; w != NULL; w = w->next) {
-                w->must_ask = true;
-            }
-        }
-    } else if ((at = simba__sql_subscription_find(self, mutex)) != NULL) {
-        /* The runtime passes a wake-up on to the first two. */
-        for (w = at->waiters; w != NULL; w = w->next) {
-            if (w->position < first) {
-                second = first;
-                first = w->position;
-            } else if (w->position < second) {
-                second = w->position;
-            }
-        }
-        for (w = at->waiters; w != NULL; w = w->next) {
-            w->must_ask |= w->position <= second;
+}
+
+static void wake_all(struct simba__sql *self)
+{
+    struct simba__sql_subscription *at = NULL;
+
+    while ((at = simba__sql_subscription_next(self, at)) != NULL) {
+        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
+             w = w->next) {
+            w->must_ask = true;
         }
     }
+}
+
+/* The runtime passes it on to the first two of this process. */
+static void pass_on(struct simba__sql *self,
+                    const char *mutex,
+                    int64_t offered_ms)
+{
+    const char *before = self->waking;
+
+    self->waking = mutex;
+    self->waking_ms = offered_ms;
     simba_wake(self->base.loop, mutex);
+    self->waking = before;
+    self->waking_ms = 0;
+}
+
+void simba__sql_wake_until(struct simba__sql *self,
+                           const char *mutex,
+                           int64_t offered_ms)
+{
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, mutex);
+    struct simba__sql_waiter *first = at == NULL ? NULL : at->waiters;
+
+    wake_asking(self, mutex);
+    if (first != NULL) {
+        for (struct simba__sql_waiter *w = first; w != NULL; w = w->next) {
+            first = w->position < first->position ? w : first;
+        }
+        first->must_ask = true;
+    }
+    pass_on(self, mutex, offered_ms);
+}
+
+void simba__sql_wake(struct simba__sql *self, const char *mutex)
+{
+    if (mutex != NULL) {
+        simba__sql_wake_until(self, mutex, 0);
+        return;
+    }
+    wake_asking(self, NULL);
+    wake_all(self);
+    simba_wake(self->base.loop, NULL);
+}
+
+void simba__sql_wake_offered(struct simba__sql *self,
+                             const char *mutex,
+                             simba_attempt attempt)
+{
+    bool is_here = simba__sql_waiter_call(self, mutex, attempt);
+
+    for (int i = 0; i < self->session_count; i++) {
+        struct simba__sql_request *request = self->sessions[i]->request;
+
+        if (request != NULL &&
+            simba__attempt_equal(request->asked->attempt, attempt)) {
+            request->is_woken = is_here = true;
+        }
+    }
+    if (is_here) {
+        pass_on(self, mutex, 0);
+    }
 }

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a long queue `load` reads at first. */
-enum { LOADED_FIRST = 32 };
+/* How much of a long queue `load` reads at first: three that live are enough,
+ * and two of the five may be dead. */
+enum { LOADED_FIRST = 5 };
 
 /* --- cells --------------------------------------------------------------- */
 
@@ -382,6 +383,18 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
     return was == NULL ? 0 : was->lapses_ms - record->now_us / 1000;
 }
 
+static void put_gone(struct simba__sql_change *change,
+                     const struct simba__waiter *waiter)
+{
+    if (change->gone_count == 0 || waiter->position < change->gone_first) {
+        change->gone_first = waiter->position;
+    }
+    if (change->gone_count == 0 || waiter->position > change->gone_last) {
+        change->gone_last = waiter->position;
+    }
+    change->gone[change->gone_count++] = waiter->attempt;
+}
+
 bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
                             const simba_request *asked)
@@ -416,14 +429,12 @@ bool simba__sql_change_find(struct simba__sql_change *change,
         return false;
     }
     for (size_t i = 0; i < was->queue_count; i++) {
-        simba_attempt attempt = was->queue[i].attempt;
-
-        if (simba__mutex_find_waiter(mutex, attempt) == NULL) {
-            change->gone[change->gone_count++] = attempt;
+        if (simba__mutex_find_waiter(mutex, was->queue[i].attempt) == NULL) {
+            put_gone(change, &was->queue[i]);
         }
     }
     if (record->has_jvm && !record->is_jvm_seen) {
-        change->gone[change->gone_count++] = record->jvm.attempt;
+        put_gone(change, &record->jvm);
     }
     /* Will simba_mutex alone say it all? Not of a tenure that is not ours. */
     change->is_quiet = !is_waiting && !mutex->owner.is_broken &&
@@ -531,6 +542,7 @@ static bool bind_apply(struct simba__sql_params *params,
                           mutex->is_offered ? mutex->offered_until_ms : 0);
     simba__sql_add_attempt(params, request->asked->attempt);
     simba__sql_add_number(params, change->tomb_until_ms);
+    params->list = params->count;
     simba__sql_add_text(params, params->gone);
     add_waiter(params, record, change->come_count > 0 ? change->come[0] : NULL);
     add_waiter(params, record, change->come_count > 1 ? change->come[1] : NULL);
@@ -561,6 +573,8 @@ static bool bind_apply(struct simba__sql_params *params,
                                   ? record->account
                                   : -1);
     }
+    simba__sql_add_number(params, (int64_t)change->gone_first);
+    simba__sql_add_number(params, (int64_t)change->gone_last);
     if (change->has_slots) {
         simba__sql_bind_slots(params, request, end + 1);
     }

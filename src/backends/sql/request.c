@@ -44,6 +44,15 @@ static bool wants_slots(const struct simba__sql_request *request)
     return request->asked->slots > 1 || request->asked->kind == SIMBA_HAND_OVER;
 }
 
+/* Others of this process wait for it, so who comes anew is not granted. */
+static bool is_newcomer(const struct simba__sql_request *request)
+{
+    const struct simba__sql_subscription *at =
+        simba__sql_subscription_find(request->self, request->asked->mutex);
+
+    return request->asked->position == 0 && at != NULL && at->waiters != NULL;
+}
+
 /* What is uncontended takes one round trip, by the fast path, unless that did
  * nothing last time. */
 void simba__sql_start(struct simba__sql_request *request)
@@ -78,7 +87,7 @@ void simba__sql_start(struct simba__sql_request *request)
         first = asked->kind == SIMBA_RENEW ? SIMBA__SQL_SLOT_RENEW
                                            : SIMBA__SQL_LOAD;
     } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token &&
-               asked->token_above == 0) {
+               asked->token_above == 0 && !is_newcomer(request)) {
         first = is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
     } else if (asked->kind == SIMBA_RENEW) {
         first = is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
@@ -459,6 +468,23 @@ static void slots_loaded(struct simba__sql_request *request,
     }
 }
 
+/* One of ours is to hear of what was written. Who comes after one of another
+ * process that was offered the mutex need not ask the server: it would be
+ * answered what we know. */
+static void wake_ours(const struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+    const struct simba__sql_record *record = &request->record;
+    const struct simba__mutex_record *mutex = &record->mutex;
+    bool is_known = mutex->is_offered && !simba__sql_is_jvm(&mutex->offered) &&
+                    strcmp(record->peers[mutex->offered.connection].process,
+                           self->process) != 0;
+
+    simba__sql_wake_until(
+        self, request->asked->mutex,
+        is_known ? mutex->offered_until_ms - record->now_us / 1000 : 0);
+}
+
 static void applied(struct simba__sql_request *request,
                     const struct simba__sql_rows *rows)
 {
@@ -477,7 +503,7 @@ static void applied(struct simba__sql_request *request,
         size_t peer = request->change.wakes[i];
 
         if (strcmp(request->record.peers[peer].process, self->process) == 0) {
-            simba__sql_wake(self, request->asked->mutex);
+            wake_ours(request);
         }
     }
     simba__sql_end(request, SIMBA_OK, NULL);

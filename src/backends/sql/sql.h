@@ -77,7 +77,7 @@ static inline bool simba__sql_is_write(enum simba__sql_statement statement)
 }
 
 /** Most parameters of a statement. */
-enum { SIMBA__SQL_PARAMS = 61 };
+enum { SIMBA__SQL_PARAMS = 63 };
 
 /** Length of a process's name and of an attempt, in hexadecimal. */
 enum { SIMBA__SQL_HEX = 32 };
@@ -223,7 +223,8 @@ struct simba__sql_change {
     size_t come_count;
     simba_attempt *gone; /* out of the queue */
     size_t gone_count, gone_room;
-    size_t wakes[2]; /* peers to notify after the commit */
+    uint64_t gone_first, gone_last; /* their positions */
+    size_t wakes[2];                /* peers to notify after the commit */
     size_t wake_count;
 };
 
@@ -426,6 +427,8 @@ struct simba__sql {
 
     struct simba__hash subscriptions; /* by mutex */
     size_t waiter_count;
+    const char *waking; /* a wake-up for this mutex is being passed on */
+    int64_t waking_ms;  /* and it is offered to another process for so long */
 
     /* The heartbeat for all who wait. */
     simba_timer heartbeat_timer;
@@ -544,6 +547,15 @@ void simba__sql_notify_settled(struct simba__sql *self,
 /** Said by a dialect: who waits for this mutex, or for any (NULL), is to ask.
  */
 void simba__sql_wake(struct simba__sql *self, const char *mutex);
+/** Likewise for one mutex; not 0: it is offered for so long to another process,
+ * and nobody here need ask the server before. */
+void simba__sql_wake_until(struct simba__sql *self,
+                           const char *mutex,
+                           int64_t offered_ms);
+/** Likewise for one who was offered it, if it still waits. */
+void simba__sql_wake_offered(struct simba__sql *self,
+                             const char *mutex,
+                             simba_attempt attempt);
 
 /* --- request.c ----------------------------------------------------------- */
 
@@ -681,6 +693,10 @@ void simba__sql_subscriptions_fini(struct simba__sql *self);
 
 /** An acquire has been answered: in the queue. */
 void simba__sql_waiter_note(const struct simba__sql_request *request);
+/** There is news for it: it is to ask the server. False: it does not wait. */
+bool simba__sql_waiter_call(struct simba__sql *self,
+                            const char *mutex,
+                            simba_attempt attempt);
 /** Answer an acquire by what is known; false: ask the server. */
 bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
 /** It is in the queue no more, or will not be. */

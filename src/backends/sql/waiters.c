@@ -113,18 +113,19 @@ void simba__sql_waiter_look(const struct simba__sql_request *request,
 
 /* --- waiters ------------------------------------------------------------- */
 
-/* Where the waiter of a request hangs, and at which mutex; NULL: nowhere. */
+/* Where a waiter hangs, and at which mutex; NULL: nowhere. */
 static struct simba__sql_waiter **find(const struct simba__sql *self,
-                                       const simba_request *asked,
+                                       const char *mutex,
+                                       simba_attempt attempt,
                                        struct simba__sql_subscription **at)
 {
-    *at = simba__sql_subscription_find(self, asked->mutex);
+    *at = simba__sql_subscription_find(self, mutex);
     if (*at == NULL) {
         return NULL;
     }
     for (struct simba__sql_waiter **w = &(*at)->waiters; *w != NULL;
          w = &(*w)->next) {
-        if (simba__attempt_equal((*w)->attempt, asked->attempt)) {
+        if (simba__attempt_equal((*w)->attempt, attempt)) {
             return w;
         }
     }
@@ -135,7 +136,8 @@ void simba__sql_waiter_forget(struct simba__sql *self,
                               const simba_request *asked)
 {
     struct simba__sql_subscription *at;
-    struct simba__sql_waiter **where = find(self, asked, &at);
+    struct simba__sql_waiter **where =
+        find(self, asked->mutex, asked->attempt, &at);
 
     if (where != NULL) {
         struct simba__sql_waiter *waiter = *where;
@@ -147,10 +149,54 @@ void simba__sql_waiter_forget(struct simba__sql *self,
     }
 }
 
+bool simba__sql_waiter_call(struct simba__sql *self,
+                            const char *mutex,
+                            simba_attempt attempt)
+{
+    struct simba__sql_subscription *at;
+    struct simba__sql_waiter **where = find(self, mutex, attempt, &at);
+
+    if (where != NULL) {
+        (*where)->must_ask = true;
+    }
+    return where != NULL;
+}
+
+/* Of who asks because a wake-up was passed on to it just now, only the first of
+ * this process need ask the server: if that is not granted, nobody behind it is
+ * either. Nor need it, if another was offered the mutex: it would be told for
+ * how long, which we know, and asks when that is over. */
+static bool answer_woken(const struct simba__sql *self,
+                         const struct simba__sql_subscription *at,
+                         const struct simba__sql_waiter *waiter,
+                         simba_request *asked)
+{
+    int64_t wait_ms = at->held_until_ms - simba_loop_now_ms();
+
+    /* Each of those who share it asks for itself. */
+    if (self->waking == NULL || strcmp(self->waking, asked->mutex) != 0 ||
+        asked->slots > 1 || (waiter->must_ask && self->waking_ms <= 0)) {
+        return false;
+    }
+    if (waiter->must_ask) {
+        asked->reply.is_head = true;
+        asked->reply.wait_ms = self->waking_ms;
+    } else {
+        asked->reply.is_head = waiter->is_head;
+        asked->reply.wait_ms =
+            wait_ms > SIMBA__OFFER_MS ? wait_ms : SIMBA__OFFER_MS;
+    }
+    asked->reply.is_queued = true;
+    asked->reply.position = waiter->position;
+    asked->reply.owner = at->owner;
+    return true;
+}
+
 bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
 {
     struct simba__sql_subscription *at;
-    struct simba__sql_waiter **where = find(self, asked, &at);
+    struct simba__sql_waiter **where =
+        find(self, asked->mutex, asked->attempt, &at);
     struct simba__sql_waiter *waiter = where == NULL ? NULL : *where;
     bool is_settled = self->notify == SIMBA__SQL_NOTIFY_READY ||
                       self->notify == SIMBA__SQL_NOTIFY_REFUSED;
@@ -161,6 +207,10 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
         return false;
     }
     /* The heartbeat must have time to renew its lease. */
+    if (is_settled && now_ms < waiter->lapses_ms - waiter->life_ms / 4 &&
+        answer_woken(self, at, waiter, asked)) {
+        return true;
+    }
     if (!asked->is_backstop || !is_settled || waiter->must_ask ||
         now_ms >= waiter->lapses_ms - waiter->life_ms / 4) {
         simba__sql_waiter_forget(self, asked); /* until the server answered */
@@ -218,6 +268,10 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
     if (at->is_foreign &&
         (!was_foreign || strcmp(at->owner.id, asked->reply.owner.id) != 0)) {
         self->foreign_since_ms = now_ms;
+    }
+    if (asked->reply.to[0] != '\0') { /* who was named to be the next */
+        (void)simba__sql_waiter_call(self, asked->mutex,
+                                     record->mutex.offered.attempt);
     }
     at->owner = asked->reply.owner;
     simba__sql_waiter_look(request, at);
