@@ -93,7 +93,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", share->id, 1);
-    if (job->slots > 1 && share->slot != SIMBA_NO_SLOT) {
+    if (job->slots > 0 && share->slot != SIMBA_NO_SLOT) {
         (void)snprintf(slot, sizeof slot, "%" PRIu32, share->slot);
         (void)setenv("SIMBA_SLOT", slot, 1);
     } else {

@@ -4,6 +4,8 @@
 #include "cli/front.h"
 #include "cli/output.h"
 
+#include <simba/contender.h>
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -32,10 +34,13 @@ static void tell_json(const struct simba__front *front,
     if (note->token != 0) {
         simba__json_token(&json, "token", note->token);
     }
-    if (note->token != 0 && front->job->slots > 1) {
-        simba__json_unsigned(&json, "slots", front->job->slots);
+    if (note->token != 0 && front->job->slots > 0) {
+        simba__put_ms(&json, "slots",
+                      front->job->slots == SIMBA_SHARED
+                          ? SIMBA__UNKNOWN
+                          : (int64_t)front->job->slots);
     }
-    if (note->token != 0 && front->job->slots > 1 &&
+    if (note->token != 0 && front->job->slots > 0 &&
         front->share->slot != SIMBA_NO_SLOT) {
         simba__json_unsigned(&json, "slot", front->share->slot);
     }

@@ -83,6 +83,7 @@ static void who_does_not_fit_is_not_asked_for(struct tck *t)
     EXPECT_QUEUED(sharer);
     EXPECT_TEXT(t, tck_hand_over(admin, alone->id)->to, "");
     EXPECT(t, admin->reply.mine);
+    EXPECT_TEXT(t, tck_hand_over(admin, NULL)->to, ""); /* it is the first */
     EXPECT_TEXT(t, tck_renew(a)->asked, "");
     EXPECT_TEXT(t, tck_hand_over(admin, sharer->id)->to, sharer->id);
     EXPECT_TEXT(t, tck_renew(a)->asked, sharer->id);

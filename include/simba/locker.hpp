@@ -145,6 +145,23 @@ class locker
         unlock();
     }
 
+    /** Any thread: let another have the mutex, now: the one with this id, or
+     * whoever is first. As simba_locker_hand_over(). */
+    result<done> try_hand_over(const std::string &to = "") noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(
+            simba_locker_hand_over(owned_.get(),
+                                   to.empty() ? nullptr : to.c_str(), &why),
+            why);
+    }
+
+    void hand_over(const std::string &to = "")
+    {
+        try_hand_over(to).value();
+    }
+
     /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
     void cancel() noexcept
     {

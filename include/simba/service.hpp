@@ -25,6 +25,8 @@ struct contender {
     milliseconds max_hold{0};
     milliseconds min_hold{0};
     milliseconds progress{0};
+    std::uint32_t slots{0}; /**< how many may own it; SIMBA_SHARED: any number
+                               of those who share */
     state_function on_acquired, on_released, on_changed;
 };
 
@@ -50,6 +52,7 @@ class service
         given.times.max_hold_ms = contender.max_hold.count();
         given.times.min_hold_ms = contender.min_hold.count();
         given.times.progress_ms = contender.progress.count();
+        given.slots = contender.slots;
         given.on_acquired = &service::call<&calls::on_acquired>;
         given.on_released = &service::call<&calls::on_released>;
         given.on_changed = owned_.calls()->on_changed
@@ -103,6 +106,23 @@ class service
     void stop()
     {
         try_stop().value();
+    }
+
+    /** Any thread: let another have the mutex, now: the one with this id, or
+     * whoever is first. As simba_service_hand_over(). */
+    result<done> try_hand_over(const std::string &to = "") noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(
+            simba_service_hand_over(owned_.get(),
+                                    to.empty() ? nullptr : to.c_str(), &why),
+            why);
+    }
+
+    void hand_over(const std::string &to = "")
+    {
+        try_hand_over(to).value();
     }
 
     bool is_owner() const noexcept

@@ -361,10 +361,11 @@ int simba_admin_hand_over(simba_store *store,
                                wish.mutex);
     }
     if (answer.reply.to[0] == '\0' && id[0] == '\0') {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "%s: nobody waits, so there is nobody to hand "
-                               "over to",
-                               wish.mutex);
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0, "%s: nobody waits%s", wish.mutex,
+            answer.reply.owned > 1 ? ", or not one who has a place beside the "
+                                     "others who own it"
+                                   : ", so there is nobody to hand over to");
     }
     if (answer.reply.to[0] == '\0') {
         return simba_error_set(

@@ -213,6 +213,7 @@ struct simba__verdict simba__mutex_decide(
 {
     const struct simba__mutex_snapshot *s = snapshot;
     struct simba__verdict v = {.answer = SIMBA__REFUSE};
+    const struct simba__candidate *next;
 
     assert(s->first.is_there || !s->second.is_there);
     assert(s->mine.is_there || !s->mine.is_live);
@@ -237,12 +238,10 @@ struct simba__verdict simba__mutex_decide(
         }
         break;
     case SIMBA_HAND_OVER:
-        /* Nobody is asked to go in vain: who is named has to fit then. */
-        v.is_asked = s->mine.is_live && !s->mine.is_broken &&
-                     (request->to == NULL
-                          ? s->first.is_there
-                          : s->named.is_there &&
-                                simba__mutex_has_room(s, s->named.slots));
+        /* Nobody is asked to go in vain: who is to follow has to fit then. */
+        next = request->to == NULL ? &s->first : &s->named;
+        v.is_asked = s->mine.is_live && !s->mine.is_broken && next->is_there &&
+                     simba__mutex_has_room(s, next->slots);
         break;
     case SIMBA_BREAK:
         v.is_broken = s->mine.is_live;

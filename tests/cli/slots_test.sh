@@ -119,6 +119,8 @@ nobody_waits_for_those_who_run_it() {
 
 slot_is_told_to_slotted_commands_only() {
     same slotted 0 "$("$simba" lock e --slots 2 -- printenv SIMBA_SLOT)" &&
+        same alone 0 "$("$simba" lock e --slots 1 -- printenv SIMBA_SLOT)" &&
+        "$simba" --json lock e -s -- true 2>&1 | grep -q '"slots":null,"slot":0' &&
         code 1 env SIMBA_SLOT=7 "$simba" lock e -- printenv SIMBA_SLOT &&
         code 64 "$simba" lock e --slots 2 -s -- true 2>"$scratch/err" &&
         has "$scratch/err" "give one of them" &&
@@ -155,7 +157,9 @@ successor_that_does_not_fit_is_refused() {
     "$simba" -q lead f --id alone -- sleep 60 &
     within 20 waits alone f &&
         code 78 "$simba" -q hand-over f --to alone 2>"$scratch/err" &&
-        has "$scratch/err" "no place beside the others" && owned 2 f
+        has "$scratch/err" "no place beside the others" &&
+        code 78 "$simba" -q hand-over f 2>"$scratch/err" &&
+        has "$scratch/err" "not one who has a place" && owned 2 f
     end_all
 }
 

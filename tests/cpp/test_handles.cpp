@@ -327,6 +327,33 @@ bool several_share_a_locker()
     return true;
 }
 
+bool owners_hand_over()
+{
+    simba::store store{"memory:cpp"};
+    simba::contender of_two;
+    flag acquired;
+    of_two.mutex = "handed over";
+    of_two.slots = 2;
+    of_two.on_acquired = [&](const simba_state &) { acquired.set(); };
+    of_two.on_released = [](const simba_state &) {};
+    simba::service service{store, of_two};
+    simba::locker_options options;
+    options.slots = 2;
+    simba::locker a{store, "handed over", options};
+    simba::locker b{store, "handed over", options};
+
+    CHECK(a.try_hand_over().error().code == SIMBA_ELOST);
+    CHECK(a.try_lock() && b.try_lock());
+    service.start();
+    CHECK(a.token() < b.token());
+    a.hand_over();
+    CHECK(acquired.wait());
+    CHECK(!a.is_owner() && b.is_owner() && service.is_owner());
+    CHECK(service.try_hand_over("nobody here"));
+    service.stop();
+    return true;
+}
+
 } // namespace
 
 int main()
@@ -343,6 +370,7 @@ int main()
     tell(handles_are_moved_over_one_another(),
          "handles_are_moved_over_one_another");
     tell(longest_waits_are_for_ever(), "longest_waits_are_for_ever");
+    tell(owners_hand_over(), "owners_hand_over");
     tell(several_share_a_locker(), "several_share_a_locker");
     return summary();
 }

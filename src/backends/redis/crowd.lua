@@ -530,13 +530,12 @@ function do_verb.hand_over()
         return tell(0, mine or members[1])
     end
     if successor ~= '' then
-        successor = is_waiting(successor) and
-            has_room(slots_of(successor)) and successor
+        successor = is_waiting(successor) and successor
     else
         local live, _, jvm = find_live(now_ms, 1)
         successor = jvm or live[1]
     end
-    if successor and mine.mark == ' ' then
+    if successor and has_room(slots_of(successor)) and mine.mark == ' ' then
         mine.asked = ARGV[14] == '' and '@' or ARGV[14]
         if mine.is_alone then
             tenure = string.match(tenure, '^%Z*') .. NUL .. mine.lease .. ' ' ..
