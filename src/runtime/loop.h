@@ -61,8 +61,8 @@ struct simba__subscriber_list {
 struct simba__mutex_subscribers {
     struct simba__hash_link link;
     struct simba__subscriber_list waiting, others;
-    simba_timer *queue;                        /* a heap of those who wait */
-    size_t wants[SIMBA_SUBSCRIBE_OBSERVE + 1]; /* so many want that */
+    simba_timer *queue;                          /* a heap of those who wait */
+    uint32_t wants[SIMBA_SUBSCRIBE_OBSERVE + 1]; /* so many want that */
 };
 
 /* Who hears wake-ups before the subscribers do, and decides whether these

@@ -145,6 +145,21 @@ struct simba__redis_channel *simba__redis_channel_open(
 
 /* --- one mutex ----------------------------------------------------------- */
 
+struct simba__redis_lapse {
+    simba_timer timer;
+    struct simba__redis_subscription *subscription;
+};
+
+static void forget_lapse(struct simba__redis_subscription *subscription)
+{
+    if (subscription->lapse != NULL) {
+        simba_timer_clear(subscription->store->base.loop,
+                          &subscription->lapse->timer);
+        free(subscription->lapse);
+        subscription->lapse = NULL;
+    }
+}
+
 static void sweep_later(struct simba__redis *store)
 {
     if (!store->sweep.is_set) {
@@ -173,7 +188,7 @@ static void close_subscription(struct simba__redis *store,
         free(channel);
     }
     if (subscription->channels == NULL) {
-        simba_timer_clear(store->base.loop, &subscription->lapsed);
+        forget_lapse(subscription);
         simba__hash_remove(&store->subscriptions, &subscription->link);
         free(subscription);
     }
@@ -266,8 +281,8 @@ void simba__redis_subscriptions_move(struct simba__redis *store)
 
 static void on_offer_lapsed(simba_timer *timer)
 {
-    struct simba__redis_subscription *s =
-        container_of(timer, struct simba__redis_subscription, lapsed);
+    const struct simba__redis_subscription *s =
+        container_of(timer, struct simba__redis_lapse, timer)->subscription;
 
     simba_wake(s->store->base.loop, s->link.key);
 }
@@ -279,9 +294,16 @@ void simba__redis_retry_later(struct simba__redis *store,
     struct simba__redis_subscription *subscription =
         simba__redis_subscription_find(store, mutex);
 
-    if (subscription != NULL) {
-        subscription->lapsed.fire = on_offer_lapsed;
-        simba_timer_set(store->base.loop, &subscription->lapsed,
+    if (subscription == NULL) {
+        return;
+    }
+    if (subscription->lapse == NULL) {
+        subscription->lapse = calloc(1, sizeof *subscription->lapse);
+    }
+    if (subscription->lapse != NULL) { /* else the backstop will do */
+        subscription->lapse->subscription = subscription;
+        subscription->lapse->timer.fire = on_offer_lapsed;
+        simba_timer_set(store->base.loop, &subscription->lapse->timer,
                         simba_loop_now_ms() + wait_ms);
     }
 }
@@ -405,7 +427,7 @@ void simba__redis_subscriptions_forget(struct simba__redis_server *server)
     while ((s = next_subscription(server->store, s)) != NULL) {
         if (s->server == server || s->server == NULL) {
             s->server = NULL;
-            simba_timer_clear(server->store->base.loop, &s->lapsed);
+            forget_lapse(s);
         }
     }
 }

@@ -562,8 +562,9 @@ struct simba__redis_subscription {
     struct simba__redis_server *server; /* where they are subscribed */
     enum simba_subscription wanted;
     int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
-    simba_timer lapsed;    /* an offer: wake the waiters */
     struct simba__redis_sighting sighting;
+    /* To wake the waiters; NULL: all who were offered it have come. */
+    struct simba__redis_lapse *lapse;
 };
 
 /** The personal channel of a waiter, or with id NULL the broadcast channel;
