@@ -10,12 +10,14 @@
 
 enum {
     /* A list is asked for again so soon, and later where it takes long: it may
-     * cost a tenth of the time, or a 250th where observers are told of changes,
-     * so that it costs the store no more than they do. */
+     * cost a tenth of the time. Where observers are told of changes, so long
+     * for each mutex: a look at one costs a store some 30 us, and so a
+     * thousandth of the time, which is little beside what they cost. */
     LOOK_LEAST_MS = 400,
-    LOOK_MOST_MS = 10000,
     LOOK_PART = 10,
-    LOOK_PART_OBSERVED = 250,
+    LOOK_MOST_MS = 10000,
+    LOOK_EACH_MS = 30,
+    LOOK_EACH_MOST_MS = 30000,
     LOOK_DOWN_MS = 1000,
     /* An observer is told of changes; the list sees what nobody tells. */
     OBSERVER_POLL_MS = 60000,
@@ -310,7 +312,7 @@ static simba_report *ask_told(struct simba__source *source)
 static int64_t look(struct simba__source *source)
 {
     struct simba__board *board = source->board;
-    int64_t asked_ms = simba__clock_ms(), took_ms;
+    int64_t asked_ms = simba__clock_ms(), took_ms, pause_ms, most_ms;
     simba_report *report = NULL;
     simba_error error = {0};
     int rc = simba_admin_list(source->store, NULL, &report, &error);
@@ -330,15 +332,21 @@ static int64_t look(struct simba__source *source)
     simba__board_set_up(source, rc == SIMBA_OK,
                         rc == SIMBA_OK ? "" : error.message);
     (void)pthread_mutex_unlock(&board->lock);
-    simba_report_close(report);
     if (rc != SIMBA_OK) {
+        simba_report_close(report);
         return LOOK_DOWN_MS;
     }
+    pause_ms = took_ms * LOOK_PART;
+    most_ms = LOOK_MOST_MS;
+    if (can_observe(source)) {
+        pause_ms = (int64_t)simba_report_mutex_count(report) * LOOK_EACH_MS;
+        most_ms = LOOK_EACH_MOST_MS;
+    }
+    simba_report_close(report);
     tend(source);
-    took_ms *= can_observe(source) ? LOOK_PART_OBSERVED : LOOK_PART;
-    return took_ms < LOOK_LEAST_MS  ? LOOK_LEAST_MS
-           : took_ms > LOOK_MOST_MS ? LOOK_MOST_MS
-                                    : took_ms;
+    return pause_ms < LOOK_LEAST_MS ? LOOK_LEAST_MS
+           : pause_ms > most_ms     ? most_ms
+                                    : pause_ms;
 }
 
 static int open_store(struct simba__source *source, simba_error *error)
