@@ -216,10 +216,9 @@ FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
 LEFT JOIN LATERAL (
-    SELECT * FROM simba_line l
-    WHERE l.mutex = $1 AND l.attempt BETWEEN $2 AND $2
-    ORDER BY l.attempt LIMIT 1
-) i ON true
+    SELECT * FROM simba_line l WHERE (l.mutex, l.attempt) >= ($1, $2)
+    ORDER BY l.mutex, l.attempt LIMIT 1
+) i ON i.mutex = $1 AND i.attempt = $2
 LEFT JOIN LATERAL (
     SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 5
 ) w ON true
