@@ -20,7 +20,7 @@ enum {
     LOOK_EACH_MOST_MS = 30000,
     LOOK_DOWN_MS = 1000,
     /* An observer is told of changes; the list sees what nobody tells. */
-    OBSERVER_POLL_MS = 60000,
+    OBSERVER_POLL_MS = 10 * 60 * 1000,
     OBSERVED_MOST = 10000,
     /* What nobody owns or waits for is shown for so long. */
     FREE_KEPT_MS = 10 * 60 * 1000,
