@@ -272,7 +272,6 @@ void simba_id_uuid(char *id)
 /* --- a contender --------------------------------------------------------- */
 
 int simba__contender_make(const struct simba__contender_kind *kind,
-                          size_t size,
                           const char *id,
                           struct simba__contender **made,
                           simba_error *error)
@@ -281,17 +280,17 @@ int simba__contender_make(const struct simba__contender_kind *kind,
     int rc = simba__config_id(id, text, error);
     struct simba__contender *c;
 
-    assert(size >= sizeof *c);
+    assert(kind->size >= sizeof *c);
     if (rc != SIMBA_OK) {
         return rc;
     }
-    c = calloc(1, size + strlen(text) + 1);
+    c = calloc(1, kind->size + strlen(text) + 1);
     if (c == NULL) {
         return simba__fail_memory(error);
     }
     c->kind = kind;
     c->contention.hooks = &kind->hooks;
-    c->contention.id = memcpy((char *)c + size, text, strlen(text) + 1);
+    c->contention.id = memcpy((char *)c + kind->size, text, strlen(text) + 1);
     *made = c;
     return SIMBA_OK;
 }

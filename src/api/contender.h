@@ -57,6 +57,7 @@ struct simba__contender_kind {
     struct simba__contention_hooks hooks;
     const char *what; /* "service": the log's component, and for messages */
     const char *own;  /* what of the user's it runs: "callback", "work" */
+    size_t size;      /* of the handle, which begins with its contender */
 };
 
 struct simba__contender {
@@ -67,12 +68,10 @@ struct simba__contender {
     int outage_status;
 };
 
-/** Make a handle of so many bytes, zeroed, that begins with its contender and
- * is followed by its id. To be freed by its user.
+/** Make a handle, zeroed, which is followed by its id. To be freed by its user.
  *
  * @param id  copied; NULL: one is made */
 int simba__contender_make(const struct simba__contender_kind *kind,
-                          size_t size,
                           const char *id,
                           struct simba__contender **made,
                           simba_error *error);

@@ -445,7 +445,7 @@ int simba_locker_open(simba_store *store,
                       simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered, NULL}, "locker", "callback"};
+        {told, answered, NULL}, "locker", "callback", sizeof(simba_locker)};
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__contender *base;
@@ -458,7 +458,7 @@ int simba_locker_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = simba__contender_make(&kind, sizeof *l, options.id, &base, error);
+    rc = simba__contender_make(&kind, options.id, &base, error);
     if (rc != SIMBA_OK) {
         return rc;
     }

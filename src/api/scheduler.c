@@ -372,7 +372,7 @@ int simba_scheduler_open(simba_store *store,
                          simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered, NULL}, "scheduler", "work"};
+        {told, answered, NULL}, "scheduler", "work", sizeof(simba_scheduler)};
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;
@@ -389,7 +389,7 @@ int simba_scheduler_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = simba__contender_make(&kind, sizeof *s, options.id, &base, error);
+    rc = simba__contender_make(&kind, options.id, &base, error);
     if (rc != SIMBA_OK) {
         return rc;
     }

@@ -243,8 +243,10 @@ int simba_service_open(simba_store *store,
                        simba_service **out,
                        simba_error *error)
 {
-    static const struct simba__contender_kind kind = {
-        {told, answered, prepare}, "service", "callback"};
+    static const struct simba__contender_kind kind = {{told, answered, prepare},
+                                                      "service",
+                                                      "callback",
+                                                      sizeof(simba_service)};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__contender *base;
     simba_service *s;
@@ -256,7 +258,7 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = simba__contender_make(&kind, sizeof *s, contender.id, &base, error);
+    rc = simba__contender_make(&kind, contender.id, &base, error);
     if (rc != SIMBA_OK) {
         return rc;
     }
