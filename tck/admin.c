@@ -338,7 +338,8 @@ static void breaks_are_written_down(struct tck *t)
     simba_report *report;
     const simba_broken *broken;
 
-    strcat(a->id, ": !\"'\\ "); /* it may hold anything */
+    snprintf(a->id + strlen(a->id), sizeof a->id - strlen(a->id), "%s",
+             ": !\"'\\ "); /* it may hold anything */
     EXPECT_GRANTED(a);
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token + 1, true), SIMBA_ELOST);
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
