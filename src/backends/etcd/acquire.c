@@ -458,7 +458,7 @@ static bool note(entry_t *e)
     const char *asked = txn->asked[txn->is_done ? 0 : 1];
     int64_t create = txn->create; /* R was up to this */
 
-    for (const simba__etcd_got *got = txn->self->got; *asked != '\0'; got++) {
+    for (const simba__etcd_got *got = txn->got; *asked != '\0'; got++) {
         const simba__etcd_kv *kv = &got->kv;
 
         switch (*asked++) {
@@ -651,9 +651,6 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
         }
         e->base.position = (uint64_t)txn->create;
         go_on(e, decide(e));
-    }
-    if (txn->create != 0 && txn->rpc.grpc == NULL) {
-        simba__rpc_fini(&txn->rpc); /* who waits keeps nothing of it */
     }
     simba_entry_drop(&e->base);
 }

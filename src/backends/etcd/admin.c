@@ -218,7 +218,7 @@ static bool read_listed(const simba__etcd_kv *kv,
 static void take_list(struct admin *admin)
 {
     static const char *const letters[] = {"O", "L", "W"};
-    const simba__etcd_got *got = admin->txn.self->got;
+    const simba__etcd_got *got = admin->txn.got;
     size_t which = 0;
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
     simba_listed *all =

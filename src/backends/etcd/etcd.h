@@ -144,16 +144,18 @@ typedef struct simba__etcd_txn {
                  const simba_error *error);
 
     struct simba__text *text;
+    char key[SIMBA__ETCD_KEY_SIZE];
     char asked[2][SIMBA__ETCD_ASKED + 1]; /* letters got by THEN, by ELSE */
 
-    /* The reply; what was got is the store's `got` in done(). */
+    /* The reply. */
     bool is_done; /* its conditions held */
     int64_t revision;
+    simba__etcd_got got[SIMBA__ETCD_ASKED];
 } simba__etcd_txn;
 
 enum { THEN = 2, ELSE };
 
-/** The key of a letter, until the next of any transaction. */
+/** The key of a letter, until the next. */
 const char *simba__etcd_key(simba__etcd_txn *txn, char letter);
 /** Write a transaction, to be submitted: that of an entry's action; the
  * heartbeat, on the condition that all these keys are as we wrote them; a break
@@ -175,8 +177,7 @@ void simba__etcd_write_look(simba__etcd_txn *txn, const char *letters);
 void simba__etcd_submit(simba__etcd_txn *txn,
                         const simba_request *request,
                         int64_t otherwise_ms);
-/** What the reply has of a letter; its count is -1 if nothing was told. In
- * done(). */
+/** What the reply has of a letter; its count is -1 if nothing was told. */
 const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
                                           char letter);
 /** The next that was got, of the reply; the next key of what was got; false:
@@ -307,11 +308,6 @@ struct simba__etcd {
 
     /* Renewals. */
     simba__etcd_txn renewal;
-
-    /* Of the transaction that is being written, or done: thousands of entries
-     * have one. */
-    char key[SIMBA__ETCD_KEY_SIZE];
-    simba__etcd_got got[SIMBA__ETCD_ASKED];
 
     /* Watches. */
     simba__rpc watch_stream;

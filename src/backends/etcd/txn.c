@@ -32,8 +32,7 @@ static int64_t wall_us(void)
 
 const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
 {
-    struct simba__text text =
-        simba__text_fixed(txn->self->key, sizeof txn->self->key);
+    struct simba__text text = simba__text_fixed(txn->key, sizeof txn->key);
     uint64_t session =
         (uint64_t)(letter == 'S' ? txn->session : txn->self->lease);
 
@@ -68,7 +67,7 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
         simba__text_printf(&text, "%016" PRIx64, txn->token);
     }
     assert(!text.is_failed);
-    return txn->self->key;
+    return txn->key;
 }
 
 /* What o says while there are several owners. Whoever knows of one only reads
@@ -259,8 +258,8 @@ static void delete_member(simba__etcd_txn *txn, char letter)
     memcpy(end, first, sizeof end);
     end[strlen(end) - 1]++; /* what follows on the slash */
     (void)simba__etcd_key(txn, letter);
-    when_none(txn, first, txn->self->key);
-    snprintf(first, sizeof first, "%s\1", txn->self->key); /* behind it */
+    when_none(txn, first, txn->key);
+    snprintf(first, sizeof first, "%s\1", txn->key); /* behind it */
     when_none(txn, first, end);
     put(txn, THEN, 'o', NULL);
     put(txn, ELSE, 'o', CROWD_VALUE);
@@ -286,12 +285,10 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
         bool is_oldest_first = *letters == 'Q' || *letters == 'M';
 
         (void)simba__etcd_key(txn, *letters);
-        simba__pb_text(txn->text, 1,
-                       txn->from != NULL ? txn->from : txn->self->key);
+        simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
         if (strchr("RNQMOLWB", *letters) != NULL) {
-            txn->self->key[strlen(txn->self->key) -
-                           1]++; /* what follows on the slash */
-            simba__pb_text(txn->text, 2, txn->self->key);
+            txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
+            simba__pb_text(txn->text, 2, txn->key);
             simba__pb_number(txn->text, 3,
                              *letters == 'R' && !txn->is_whole  ? 3
                              : strchr("OLWB", *letters) != NULL ? PAGE
@@ -658,7 +655,7 @@ const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
     const char *asked = txn->asked[txn->is_done ? 0 : 1];
     const char *at = strchr(asked, letter);
 
-    return at == NULL ? &none : &txn->self->got[at - asked];
+    return at == NULL ? &none : &txn->got[at - asked];
 }
 
 /* TxnResponse: 1 header, which has 3 the revision; 2 succeeded; 3 responses. */
@@ -672,7 +669,7 @@ static bool take(simba__etcd_txn *txn)
     txn->revision = simba__pb_read(reply.bytes[1]).number[3];
     asked = txn->asked[txn->is_done ? 0 : 1];
     for (size_t i = 0; asked[i] != '\0'; i++) {
-        if (!simba__etcd_next_got(&rest, &txn->self->got[i])) {
+        if (!simba__etcd_next_got(&rest, &txn->got[i])) {
             return false;
         }
     }
