@@ -115,32 +115,64 @@ static int waiting(simba_store *store, const char *mutex)
     return count;
 }
 
-TEST(test_service__passes_on_in_the_queue)
+enum { QUEUED = 10 };
+
+/* Who owns it and has been told so; QUEUED: nobody yet. */
+static int find_inside(struct witness *w)
 {
-    enum { MANY = 10 };
-    simba_store *store = open_store();
-    struct witness w[MANY] = {{0}};
-    simba_service *services[MANY];
+    int i = 0;
+
+    while (i < QUEUED &&
+           !(atomic_load(&w[i].is_inside) &&
+             atomic_load(&w[i].acquired) > atomic_load(&w[i].released))) {
+        i++;
+    }
+    return i;
+}
+
+/* Each stops as soon as it owns the mutex. Was that in the order they came in?
+ */
+static bool pass_on(simba_store *store)
+{
+    struct witness w[QUEUED] = {{0}};
+    simba_service *services[QUEUED];
+    bool is_in_order = true;
     char mutex[64];
 
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < QUEUED; i++) {
         services[i] = open_service(store, mutex, &w[i]);
         assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
         /* Running is not yet standing in the queue. */
         await(i == 0 ? simba_service_is_owner(services[0])
                      : waiting(store, mutex) == i);
     }
-    for (int i = 0; i < MANY; i++) {
-        await(atomic_load(&w[i].acquired) == 1);
-        for (int k = i + 1; k < MANY; k++) {
-            assert_int_equal(atomic_load(&w[k].acquired), 0);
-        }
-        assert_int_equal(simba_service_stop(services[i], NULL), SIMBA_OK);
+    for (int i = 0; i < QUEUED; i++) {
+        int owner;
+
+        await((owner = find_inside(w)) < QUEUED);
+        is_in_order = is_in_order && owner == i;
+        assert_int_equal(simba_service_stop(services[owner], NULL), SIMBA_OK);
     }
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < QUEUED; i++) {
+        assert_int_equal(atomic_load(&w[i].acquired),
+                         atomic_load(&w[i].released));
         assert_false(atomic_load(&w[i].is_broken));
         simba_service_close(services[i]);
+    }
+    return is_in_order;
+}
+
+/* Whoever does not come in time for its turn is passed over (S10), and a
+ * machine that is busy with other tests may keep one from it; but not so often.
+ */
+TEST(test_service__passes_on_in_the_queue)
+{
+    simba_store *store = open_store();
+    int tries = 1;
+
+    while (!pass_on(store)) {
+        assert_true(tries++ < 3);
     }
     simba_store_close(store);
 }
