@@ -101,6 +101,7 @@ struct simba__source {
     uint64_t look;
     int64_t told_ms; /* boot clock: when owners' words were asked for last */
     int64_t told_pause_ms; /* how long not again */
+    int untold;            /* lists since then */
     size_t observed;
     pthread_t watcher;
     struct simba__worker *worker;

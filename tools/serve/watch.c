@@ -24,11 +24,12 @@ enum {
     OBSERVED_MOST = 10000,
     /* What nobody owns or waits for is shown for so long. */
     FREE_KEPT_MS = 10 * 60 * 1000,
-    /* How long after a change owners may tell about themselves; which may cost
-     * half of what a list does. */
+    /* How long after a change owners may tell about themselves; to ask all of
+     * them costs a store as much as a list, and is done half as often. */
     TOLD_YOUNG_MS = 3000,
     TOLD_EVERY_MS = 10 * 1000,
     TOLD_PART = 200,
+    TOLD_LISTS = 2,
     DOCTOR_EVERY_MS = 60 * 1000,
     DOCTOR_RETRY_MS = 5 * 1000,
     JOBS_MOST = 256
@@ -291,6 +292,10 @@ static bool is_to_be_told(struct simba__source *source)
     (void)pthread_mutex_lock(&source->board->lock);
     changed_ms = source->changed_ms;
     (void)pthread_mutex_unlock(&source->board->lock);
+    if (can_observe(source) && source->told_ms != 0 &&
+        ++source->untold < TOLD_LISTS) {
+        return false;
+    }
     return now_ms - source->told_ms >= (now_ms - changed_ms < TOLD_YOUNG_MS
                                             ? source->told_pause_ms
                                             : TOLD_EVERY_MS);
@@ -305,6 +310,7 @@ static simba_report *ask_told(struct simba__source *source)
     source->told_ms = simba__clock_ms();
     pause_ms = (source->told_ms - asked_ms) * TOLD_PART;
     source->told_pause_ms = pause_ms < TOLD_EVERY_MS ? pause_ms : TOLD_EVERY_MS;
+    source->untold = 0;
     return told;
 }
 
