@@ -94,6 +94,9 @@ void simba_exchange_end(simba_exchange *e)
         return;
     }
     finish(e, false);
+    if (e->is_unheard) {
+        return;
+    }
     if (!e->is_driven || conn->sent_count > 0) {
         conn->lone_replies = 0;
     } else if (conn->lone_replies < SIMBA__CONNECTION_LONE_ENOUGH) {

@@ -65,6 +65,34 @@ TEST(test_caller_thread__caller_that_drives_reads_its_reply_itself)
     }
 }
 
+/* What a store writes down on the way, beside the first request of all: the
+ * caller of the next one drives all the same. */
+TEST(test_caller_thread__what_nobody_hears_keeps_no_caller_from_driving)
+{
+    struct client client = {.greets = true};
+    int listener = listen_on(&client.hosts[0]), fd;
+    struct ask note, first;
+
+    client_open(&client);
+    fd = admit_greeted(listener);
+    await(client.readies == 1);
+    prepare(&note, "note", 0);
+    note.exchange.is_unheard = true;
+    prepare(&first, "first", 0);
+    first.exchange.is_driven = true;
+    inside(&client, {
+        simba_connection_submit(client.connection, &note.exchange);
+        simba_connection_submit(client.connection, &first.exchange);
+    });
+    expect(fd, "note\nfirst\n");
+    say(fd, "1\n2\n");
+    await(first.status == SIMBA_OK);
+    drive_one(&client, fd, false);
+    client_close(&client);
+    close(fd);
+    close(listener);
+}
+
 TEST(test_caller_thread__driver_sees_the_end_of_the_connection)
 {
     struct client client = {.greets = true};

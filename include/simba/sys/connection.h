@@ -112,6 +112,9 @@ struct simba_exchange {
     uint64_t tag;        /**< the user's: for simba_connection_find() */
     /** Its caller comes to simba_connection_drive(), as of simba_request. */
     bool is_driven;
+    /** Nobody awaits its reply: that it comes beside another is no sign that
+     * several callers share the connection. */
+    bool is_unheard;
     /** Sent while the server is being greeted: from connected() until
      * simba_connection_ready(). It fails when the connection breaks. */
     bool is_greeting;

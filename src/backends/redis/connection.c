@@ -146,6 +146,15 @@ static void on_failed(simba_exchange *exchange,
     pending->replied(conn, pending, NULL);
 }
 
+static void on_unheard(struct simba__redis_connection *conn,
+                       struct simba__redis_pending *pending,
+                       const redisReply *reply)
+{
+    (void)conn;
+    (void)reply;
+    free(pending);
+}
+
 bool simba__redis_send(struct simba__redis_connection *conn,
                        const struct simba__redis_command *command,
                        struct simba__redis_pending *pending)
@@ -162,10 +171,12 @@ bool simba__redis_send(struct simba__redis_connection *conn,
     } else if (length >= 0) {
         pending->conn = conn;
         /* It is given up with the connection, and not sent by the next. */
-        pending->exchange = (simba_exchange){.send = send_text,
-                                             .failed = on_failed,
-                                             .is_driven = pending->is_driven,
-                                             .is_greeting = true};
+        pending->exchange =
+            (simba_exchange){.send = send_text,
+                             .failed = on_failed,
+                             .is_driven = pending->is_driven,
+                             .is_unheard = pending->replied == on_unheard,
+                             .is_greeting = true};
         conn->text = text;
         conn->text_length = (size_t)length;
         if (!simba__redis_is_due(conn)) {
@@ -198,15 +209,6 @@ bool simba__redis_send_words(struct simba__redis_connection *conn,
         command.count++;
     }
     return simba__redis_send(conn, &command, pending);
-}
-
-static void on_unheard(struct simba__redis_connection *conn,
-                       struct simba__redis_pending *pending,
-                       const redisReply *reply)
-{
-    (void)conn;
-    (void)reply;
-    free(pending);
 }
 
 bool simba__redis_send_unheard(struct simba__redis_connection *conn,
