@@ -568,7 +568,8 @@ end
 if verb ~= 'acquire' then
     is_queued = verb == 'release' and string.sub(
         redis.call('HGET', ATTEMPTS, id) or '', 1, 32) == attempt
-    requeue_missing(now_us, offered)
+    requeue_missing(now_us,
+        not offered and redis.call('HGET', ATTEMPTS, OFFERED))
 end
 local renewed = verb == 'renew' and owner == CROWD and renew_one()
 if renewed then

@@ -51,10 +51,11 @@ local function position_field(id)
     return id .. '@'
 end
 
-local function forget(id)
+-- Another field of ATTEMPTS may go with it.
+local function forget(id, field)
     redis.call('ZREM', QUEUE, id)
     redis.call('ZREM', WAITERS, id)
-    redis.call('HDEL', ATTEMPTS, id, position_field(id))
+    redis.call('HDEL', ATTEMPTS, id, position_field(id), field or id)
 end
 
 -- name: tenure
@@ -183,9 +184,10 @@ end
 -- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
 -- is alive. Returns the live, then those who only seem dead, then the first JVM
 -- contender if it stands before all of the live. One that nobody hears for is
--- gone, and would be woken for nothing.
+-- gone, and would be woken for nothing. Last come the strangers, who are asked
+-- for on the way: how many hear the broadcasts and are not ours.
 local function find_live(now_ms, want, me)
-    local live, silent, lapsed, jvm = {}, {}, {}
+    local live, silent, lapsed, jvm, strangers = {}, {}, {}, nil, 0
     local from, step = 0, 4
     while #live < want do
         local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
@@ -196,6 +198,10 @@ local function find_live(now_ms, want, me)
         local channels = {}
         for i, id in ipairs(ids) do
             channels[i] = channel_of(id)
+        end
+        if from == 0 then
+            channels[#ids + 1] = LEASE
+            channels[#ids + 2] = channel_of(JVM)
         end
         local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
         for i, id in ipairs(ids) do
@@ -215,13 +221,16 @@ local function find_live(now_ms, want, me)
                 silent[#silent + 1] = id
             end
         end
+        if from == 0 then
+            strangers = counts[2 * #ids + 2] - counts[2 * #ids + 4]
+        end
         from = from + #ids
         step = 100
     end
     for _, id in ipairs(lapsed) do
         forget(id)
     end
-    return live, silent, jvm
+    return live, silent, jvm, strangers
 end
 
 -- Many JVM contenders have no position, and their tries leave no trace. They are
@@ -230,17 +239,28 @@ end
 -- mutex to them? They all come then, and which of them has it is chance, so they
 -- have it twice as often as ours. If none comes, half as often each time; and
 -- `least` is how many of ours go first where none is seen. Returns as well
--- whether one is.
+-- whether one is. What else is given, the strangers and JVM_UNTIL, is not read
+-- again.
 local TURNS_LIMIT, PAUSE_MS = 64, 30
 
-local function is_left_to_jvm(now_ms, least)
-    local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
+local function is_left_to_jvm(now_ms, least, strangers, jvm_until)
+    local is_expected = string.find(ARGV[1], 'j', 1, true)
+    if not strangers then
+        local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM))
+        strangers = heard[2] - heard[4]
+    end
+    if jvm_until == nil then
+        jvm_until = redis.call('HGET', ATTEMPTS, JVM_UNTIL)
+    end
+    local is_seen = (tonumber(jvm_until) or 0) >= now_ms
+    if strangers <= 0 and not is_seen and not is_expected then
+        return false
+    end
     local waiters = redis.call('ZCARD', WAITERS)
     local queued = math.max(redis.call('ZCARD', QUEUE) - waiters, 0)
-    local unqueued = math.max(heard[2] - heard[4] - queued, 0)
-    local is_seen = unqueued > 0 or
-        (tonumber(redis.call('HGET', ATTEMPTS, JVM_UNTIL)) or 0) >= now_ms
-    if not is_seen and not string.find(ARGV[1], 'j', 1, true) then
+    local unqueued = math.max(strangers - queued, 0)
+    is_seen = is_seen or unqueued > 0
+    if not is_seen and not is_expected then
         return false
     end
     local turns = (tonumber(redis.call('HGET', ATTEMPTS, TURNS)) or 0) + 1
@@ -305,11 +325,12 @@ end
 -- next one is notified as well. Without a live one of ours everybody is
 -- notified, those too who may just be reconnecting. It may be left to JVM
 -- contenders, unless it was theirs.
-local function offer_next(now_ms, by, was_jvms)
-    local live, silent, jvm = find_live(now_ms, 2)
+local function offer_next(now_ms, by, was_jvms, jvm_until)
+    local live, silent, jvm, strangers = find_live(now_ms, 2)
     local message = 'released@@' .. by
     local to = jvm or live[1]
-    if not jvm and live[1] and not was_jvms and is_left_to_jvm(now_ms) then
+    if not jvm and live[1] and not was_jvms and
+        is_left_to_jvm(now_ms, 0, strangers, jvm_until) then
         redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
         redis.call('PUBLISH', LEASE, message)
     elseif to then
@@ -381,9 +402,8 @@ end
 
 -- Who was offered the mutex and did not come has lost its position: back to the
 -- end, if it still waits. A JVM contender that does puts itself there; it has
--- come if one of them owns the mutex or did. Returns whether there was one.
-local function requeue_missing(now_us, offered, is_jvms)
-    local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
+-- come if one of them owns the mutex or did.
+local function requeue_missing(now_us, missing, is_jvms)
     if missing then
         local lapses = redis.call('ZSCORE', WAITERS, missing)
         if not lapses then
@@ -393,7 +413,6 @@ local function requeue_missing(now_us, offered, is_jvms)
         end
         redis.call('HDEL', ATTEMPTS, OFFERED) -- last: an empty hash has no end
     end
-    return missing
 end
 
 -- name: acquire
@@ -440,10 +459,15 @@ end
 
 local function grant_waiter()
     local granted = grant()
-    if is_queued and not granted.err then
-        forget(id)
+    if granted.err then
+        return granted
     end
-    if offered and not granted.err then
+    if is_queued then
+        forget(id, offered and OFFERED)
+    end
+    if offered and is_queued then
+        redis.call('DEL', NEXT)
+    elseif offered then
         end_offer()
     end
     return granted
@@ -470,20 +494,21 @@ end
 -- that has passed them. Not functions: to make them would cost each acquire more
 -- than they do.
 if is_awaited then
-    local known = redis.call('HGET', ATTEMPTS, id)
-    is_queued = known == attempt .. (ARGV[10] or '')
-    if known and not is_queued then -- a former life of the same id
+    local noted = redis.call('HMGET', ATTEMPTS, id, OFFERED)
+    is_queued = noted[1] == attempt .. (ARGV[10] or '')
+    if noted[1] and not is_queued then -- a former life of the same id
         forget(id)
         if offered == id then
             end_offer()
-            offered = false
+            offered, noted[2] = false, false
         end
     end
     -- A JVM owner has released: it takes the first from the queue, or all. So
     -- whichever of them the mutex was left to has had it.
     is_taken_out = is_queued and offered ~= id and ARGV[7] ~= '0' and
         not redis.call('ZSCORE', QUEUE, id)
-    has_missed = requeue_missing(now_us, offered,
+    has_missed = not offered and noted[2]
+    requeue_missing(now_us, has_missed,
         is_taken_out or owner and not is_tenure_of(tenure, owner))
     if is_taken_out and has_missed ~= id then
         put_in_queue(id, tonumber(ARGV[7]))
@@ -571,19 +596,20 @@ if not is_awaited then
     end
     return {1}
 end
-if redis.call('HGET', ATTEMPTS, id) == attempt then
+local noted = redis.call('HMGET', ATTEMPTS, id, OFFERED, JVM_UNTIL)
+if noted[1] == attempt then
     forget(id)
     if offered == id then
         was_offered = true
-        offered = false
+        offered, noted[2] = false, false
         end_offer()
     end
 end
 local now_us = clock_us()
 local now_ms = math.floor(now_us / 1000)
 if not offered and (is_mine or was_offered and not owner) then
-    requeue_missing(now_us, offered)
-    offer_next(now_ms, id)
+    requeue_missing(now_us, noted[2])
+    offer_next(now_ms, id, false, noted[3])
 elseif offered and not owner and not redis.call('ZSCORE', WAITERS, offered) then
     -- It is a JVM contender's for a while; who comes then must know of it.
     local live = find_live(now_ms, 2)
@@ -671,7 +697,7 @@ reply[1] = 1
 if ARGV[3] == '1' then
     redis.call('DEL', LEASE, TOKEN, TENURE)
     redis.call('DEL', NEXT) -- it was passed
-    requeue_missing(now_us, false)
+    requeue_missing(now_us, redis.call('HGET', ATTEMPTS, OFFERED))
     offer_next(math.floor(now_us / 1000), owner)
 elseif is_tenure_of(tenure, owner) then
     redis.call('SET', TENURE, string.sub(tenure, 1, 32) .. '!' ..
@@ -755,6 +781,7 @@ try('PEXPIRE', KEY, '1000')
 redis.pcall('DEL', KEY)
 try('HSET', KEY, 'a', '1')
 try('HGET', KEY, 'a')
+try('HMGET', KEY, 'a')
 try('HGETALL', KEY)
 try('HLEN', KEY)
 try('HDEL', KEY, 'a')
