@@ -48,7 +48,14 @@ static int ask(const struct simba__command *command,
 
     wish.mutex = words->words[0];
     if (simba_admin_hand_over(store, &wish, &asked, &error) != SIMBA_OK) {
-        return simba__command_fail(&words->cli, command->name, &error);
+        int rc = simba__command_fail(&words->cli, command->name, &error);
+
+        if (error.code == SIMBA_EINVAL && asked.owner.id[0] != '\0') {
+            simba__say("nobody was asked; 'simba show %s' tells who owns it "
+                       "and who waits",
+                       wish.mutex);
+        }
+        return rc;
     }
     if (words->cli.is_json) {
         simba__json_print(&json, stdout);

@@ -307,6 +307,44 @@ static void give_asked(simba_asked *to, const simba_asked *from)
     }
 }
 
+/* Why the store found no successor, for people. It does not say so itself: the
+ * mutex is looked at again, and if that fails both reasons are told. Whoever
+ * waits has a place when the only owner goes. */
+static const char *why_nobody(simba_store *store,
+                              const simba_hand_over *wish,
+                              uint32_t owned)
+{
+    const char *why = wish->to == NULL ? "waits" : "does not wait";
+    simba_report *report = NULL;
+    const simba_waiter *waiter;
+    const simba_owner *owner;
+
+    if (simba_admin_show(store, wish->mutex, &report, NULL) != SIMBA_OK) {
+        return wish->to == NULL ? "waits who has a place"
+                                : "does not wait, or has no place beside the "
+                                  "others who own it";
+    }
+    for (size_t i = 0;
+         wish->to != NULL && (owner = simba_report_owner_at(report, i)) != NULL;
+         i++) {
+        if (strcmp(owner->id, wish->to) == 0) {
+            why = "does not wait: it owns it";
+        }
+    }
+    for (size_t i = 0;
+         owned > 1 && (waiter = simba_report_waiter(report, i)) != NULL; i++) {
+        if (wish->to == NULL) {
+            why = "who waits has a place beside the others who own it; ask "
+                  "again when they have gone";
+        } else if (strcmp(waiter->id, wish->to) == 0) {
+            why = "waits, but has no place beside the others who own it; ask "
+                  "again when they have gone";
+        }
+    }
+    simba_report_close(report);
+    return why;
+}
+
 int simba_admin_hand_over(simba_store *store,
                           const simba_hand_over *given,
                           simba_asked *asked,
@@ -360,19 +398,11 @@ int simba_admin_hand_over(simba_store *store,
                                    : "%s: no such tenure is there any more",
                                wish.mutex);
     }
-    if (answer.reply.to[0] == '\0' && id[0] == '\0') {
-        return simba_error_set(
-            error, SIMBA_EINVAL, 0, "%s: nobody waits%s", wish.mutex,
-            answer.reply.owned > 1 ? ", or not one who has a place beside the "
-                                     "others who own it"
-                                   : ", so there is nobody to hand over to");
-    }
     if (answer.reply.to[0] == '\0') {
-        return simba_error_set(
-            error, SIMBA_EINVAL, 0, "%s: '%s' does not wait%s", wish.mutex, id,
-            answer.reply.owned > 1
-                ? ", or has no place beside the others who own it"
-                : ", so there is nobody to hand over to");
+        return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %s%s%s %s",
+                               wish.mutex, id[0] == '\0' ? "" : "'", id,
+                               id[0] == '\0' ? "nobody" : "'",
+                               why_nobody(store, &wish, answer.reply.owned));
     }
     return SIMBA_OK;
 }

@@ -140,6 +140,7 @@ leader_hands_over_to_the_one_that_is_named() {
     done
     code 78 "$simba" -q hand-over h --to d 2>"$scratch/err" &&
         has "$scratch/err" "'d' does not wait" &&
+        has "$scratch/err" "'simba show h' tells" &&
         code 0 "$simba" hand-over h --to c >"$scratch/out" &&
         has "$scratch/out" "h: asked 'a'" && has "$scratch/out" "to 'c'" &&
         within 20 is_owner c h && within 20 waits a h &&
@@ -149,7 +150,8 @@ leader_hands_over_to_the_one_that_is_named() {
     end_all
 }
 
-# Who wants the mutex alone has no place beside the other owners.
+# Who wants the mutex alone has no place beside the other owners; a mistyped id
+# is told apart from it, and so is one that owns it.
 successor_that_does_not_fit_is_refused() {
     "$simba" -q lead f -s --id a -- sleep 60 &
     "$simba" -q lead f -s --id b -- sleep 60 &
@@ -157,9 +159,14 @@ successor_that_does_not_fit_is_refused() {
     "$simba" -q lead f --id alone -- sleep 60 &
     within 20 waits alone f &&
         code 78 "$simba" -q hand-over f --to alone 2>"$scratch/err" &&
-        has "$scratch/err" "no place beside the others" &&
+        has "$scratch/err" "'alone' waits, but has no place beside the others" &&
         code 78 "$simba" -q hand-over f 2>"$scratch/err" &&
-        has "$scratch/err" "not one who has a place" && owned 2 f
+        has "$scratch/err" "f: nobody who waits has a place beside the others" &&
+        code 78 "$simba" -q hand-over f --to alnoe 2>"$scratch/err" &&
+        has "$scratch/err" "'alnoe' does not wait" &&
+        ! grep -q 'no place' "$scratch/err" &&
+        code 78 "$simba" -q hand-over f --to b 2>"$scratch/err" &&
+        has "$scratch/err" "'b' does not wait: it owns it" && owned 2 f
     end_all
 }
 
