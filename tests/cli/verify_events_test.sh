@@ -117,6 +117,22 @@ owners_with_other_limits_are_counted_by_the_least() {
     } | finds
 }
 
+# Though it is seen when the last of them ends, and by what has no token.
+one_too_many_is_told_with_another() {
+    local i
+
+    {
+        for i in 1 2 3; do
+            asked ${i}00 $i 1 acquire "$(mine 1$i),\"slots\":2"
+        done
+        asked 1000 1 2 renew "$(mine 11)"
+        asked 1000 2 2 renew "$(mine 12)"
+        asked 1100 3 2 release
+    } | finds overlap &&
+        grep -q "'i3' (token 13) owns it at the same time as 'i2' (token 12)" \
+            "$scratch/out"
+}
+
 who_shares_must_not_pass_who_waits() {
     {
         asked 100 1 1 acquire "$(mine 5),\"slots\":9,\"slot\":0"

@@ -176,12 +176,14 @@ static int64_t sure_until(const struct simba__tenure *t)
                                          : t->until_us;
 }
 
-/* S1: how many owned it at this instant, as far as is known, and the least
- * number that one of them suffers? */
-static bool is_crowded(const struct simba__track *track,
-                       const struct simba__tenure *mine)
+/* S1: how many owned it when this one began, as far as is known, and the least
+ * number that one of them suffers? One of the others, if they are too many. */
+static const struct simba__tenure *find_crowding(
+    const struct simba__track *track,
+    const struct simba__tenure *mine)
 {
     uint64_t count = 1, least = mine->slots;
+    const struct simba__tenure *other = NULL;
 
     for (size_t i = 0; i < track->tenure_count; i++) {
         const struct simba__tenure *t = &track->tenures[i];
@@ -190,27 +192,35 @@ static bool is_crowded(const struct simba__track *track,
             t->from_us <= mine->from_us && mine->from_us < sure_until(t)) {
             count++;
             least = t->slots < least ? t->slots : least;
+            other = t;
         }
     }
-    return count > least;
+    return count > least ? other : NULL;
 }
 
 /* It is known now when this one ended: were there too many since it began? Two
- * that do not go together are told otherwise. */
+ * that do not go together are told otherwise. Who is told of owned it then:
+ * what ended it may not say its token, and with itself it does not overlap. */
 static void check_crowd(const struct simba__step *step,
                         const struct simba__tenure *ended)
 {
     struct simba__track *track = step->track;
+    struct simba__deed deed = *step->deed;
+    const struct simba__step told = {step->history, track, &deed};
 
+    deed.token = ended->token;
     for (size_t i = 0; i < track->tenure_count && ended->slots > 1; i++) {
         struct simba__tenure *t = &track->tenures[i];
+        const struct simba__tenure *other;
 
         if (t->slots > 1 && t->token != 0 && !t->is_told &&
             t->until_us > t->from_us && /* its yes did not come too late */
             t->from_us >= ended->from_us && t->from_us < sure_until(ended) &&
-            t->from_us >= track->forced_until_us && is_crowded(track, t)) {
+            t->from_us >= track->forced_until_us &&
+            (other = find_crowding(track, t)) != NULL) {
             t->is_told = true;
-            simba__history_tell(step, SIMBA__OVERLAP, t);
+            simba__history_tell(&told, SIMBA__OVERLAP,
+                                is_same_tenure(t, ended) ? other : t);
         }
     }
 }
