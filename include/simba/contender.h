@@ -41,7 +41,8 @@ typedef struct simba_contender {
      * alone. n: at most n of us. SIMBA_SHARED: any number of those who share.
      * The least limit of all owners counts, and nobody passes who waits before
      * it. Above 1 only with SIMBA_CAN_SLOTS. Which slot a tenure has is told in
-     * its owner: below n, and no other owner's. */
+     * its owner: below n, and no other owner's. Two that each own one and wait
+     * for another slot of it wait for each other: give an end to such waits. */
     uint32_t slots;
     /** With SIMBA_TELL_COMMAND: what is told as our command; NULL: the command
      * line of this process. Copied */
