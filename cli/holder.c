@@ -408,12 +408,12 @@ static void close_store(struct simba__holder *holder)
 /* For those who watch over cron jobs. */
 static const char *result_of(struct simba__holder *holder, int rc)
 {
-    return rc == SIMBA_EBUSY                     ? "not_acquired"
-           : rc == SIMBA_ECANCELED               ? "cancelled"
-           : rc != SIMBA_OK                      ? "error"
-           : atomic_load(&holder->is_lost)       ? "lost"
-           : holder->metrics.runs.exit_code == 0 ? "ok"
-                                                 : "failed";
+    return rc == SIMBA_EBUSY || rc == SIMBA_ETIMEDOUT ? "not_acquired"
+           : rc == SIMBA_ECANCELED                    ? "cancelled"
+           : rc != SIMBA_OK                           ? "error"
+           : atomic_load(&holder->is_lost)            ? "lost"
+           : holder->metrics.runs.exit_code == 0      ? "ok"
+                                                      : "failed";
 }
 
 /* A failure is told first: a store that does not answer would keep us waiting

@@ -128,6 +128,14 @@ ok metrics_tell_when_and_how_it_ended 0 '5 7 1' awk \
     /^simba_run_exit_code/ { code = $2 } /result="failed"/ { failed = $2 }
     END { print n, code, failed }' <("$simba" lock a --metrics-file \
     "$scratch/failed-run" -- sh -c 'exit 7' || cat "$scratch/failed-run")
+"$simba" -q lock taken -- sh -c 'until [ -e "$0/let-go" ]; do sleep 0.01; done' \
+    "$scratch" &
+timeout 20 bash -c "until '$simba' held taken; do sleep 0.01; done"
+ok metrics_tell_that_it_was_waited_for_in_vain 75 'result="not_acquired"} 1' \
+    bash -c "'$simba' -q lock taken -w 100ms --metrics-file '$scratch/vain' -- \
+             true; rc=\$?; cat '$scratch/vain'; exit \$rc"
+: >"$scratch/let-go"
+wait
 ok metrics_leave_nothing_behind 0 "a.prom" \
     bash -c "ls $scratch | grep prom"
 ok metrics_that_cannot_be_written_harm_nobody 0 "nowhere" \
