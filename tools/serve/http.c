@@ -469,9 +469,9 @@ static void on_completed(void *user,
 static bool split(char *text, const char **host, const char **port)
 {
     char *colon = strrchr(text, ':');
+    uint64_t number;
 
-    if (colon == NULL || colon[1] == '\0' ||
-        colon[1 + strspn(colon + 1, "0123456789")] != '\0') {
+    if (colon == NULL || !simba__text_number(colon + 1, UINT16_MAX, &number)) {
         return false;
     }
     *colon = '\0';
@@ -484,6 +484,18 @@ static bool split(char *text, const char **host, const char **port)
         return false;
     }
     return true;
+}
+
+bool simba__http_is_address(const char *listen)
+{
+    char text[512];
+    const char *host, *port;
+
+    if (strncmp(listen, "unix:", 5) == 0) {
+        return listen[5] != '\0'; /* else the kernel makes one for everybody */
+    }
+    (void)snprintf(text, sizeof text, "%s", listen);
+    return split(text, &host, &port);
 }
 
 /* Any other name may point anywhere. */
@@ -593,13 +605,7 @@ static int open_socket(const char *listen)
         return listen_unix(listen + 5);
     }
     (void)snprintf(text, sizeof text, "%s", listen);
-    if (!split(text, &host, &port)) {
-        simba__say("--listen %s: write ADDRESS:PORT, [ADDRESS]:PORT for IPv6, "
-                   "or unix:PATH",
-                   listen);
-        return -1;
-    }
-    return listen_tcp(listen, host, port);
+    return split(text, &host, &port) ? listen_tcp(listen, host, port) : -1;
 }
 
 static void allow_descriptors(void)

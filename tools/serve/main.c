@@ -67,7 +67,11 @@ static bool is_safe(const void *user)
     bool is_unix = strncmp(listen, "unix:", 5) == 0;
     bool has_users = access->auth_file != NULL || access->auth_header != NULL;
 
-    if (access->auth_file != NULL && access->auth_header != NULL) {
+    if (!simba__http_is_address(listen)) {
+        simba__say("--listen %s: write ADDRESS:PORT, [ADDRESS]:PORT for IPv6, "
+                   "or unix:PATH",
+                   listen);
+    } else if (access->auth_file != NULL && access->auth_header != NULL) {
         simba__say("--auth-file or --auth-header: which of them tells who is "
                    "there?");
     } else if ((wishes->listening.tls_cert == NULL) !=

@@ -297,6 +297,9 @@ bool simba__http_start(struct simba__board *board,
                        char *url,
                        size_t room);
 
+/** Can this be listened on at all? */
+bool simba__http_is_address(const char *listen);
+
 /** Is this address of this machine only? */
 bool simba__http_is_local(const char *listen);
 
