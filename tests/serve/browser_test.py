@@ -158,6 +158,36 @@ def one_is_opened_and_closed_by_keys(b):
     b.keys("\ue00c", "\ue00c")
 
 
+def focus_stays_where_it_was(b):
+    """Whatever appears, and is drawn anew, meanwhile."""
+    focused = lambda: b.run("return document.activeElement.textContent")
+    below = lock("zebra", "6:1@savanna")
+    assert within(20, lambda: "zebra" in names(b))
+    b.run("[...document.querySelectorAll('tr.row a')].find((a) => "
+          "a.textContent === 'zebra').focus()")
+    above = lock("aardvark", "5:4321@burrow-0123456789ab")
+    assert within(20, lambda: "aardvark" in names(b))
+    assert focused() == "zebra", focused()
+    b.type("#search", "pid 4321")
+    assert within(5, lambda: names(b) == ["aardvark"])
+    b.keys("\ue00c")
+    b.run("location.hash = '#/0/aardvark'")
+    assert within(10, lambda: "4321" in b.text("#detail .facts"))
+    b.run("document.querySelector('#detail .facts').id = 'earlier';"
+          "document.querySelector('#detail [aria-label=Close]').focus()")
+    assert within(20, lambda: b.run(
+        "return document.getElementById('earlier') === null"))
+    assert focused() == "×", focused()
+    b.run("document.querySelector('#stores button').focus(); drawStores()")
+    assert b.run("return document.activeElement.className") == "chip"
+    b.click("#stores button")
+    b.run("document.querySelector('#doctor button').focus(); drawStores()")
+    assert focused() == "Close", focused()
+    b.keys("\ue00c", "\ue00c")
+    end(above)
+    end(below)
+
+
 def tenure_is_broken_with_a_reason(b):
     b.go(b.url + "#/0/beta")
     assert within(10, lambda: "Break this tenure" in b.text("#detail"))
@@ -409,7 +439,8 @@ def main():
     b.go(url)
     tests = [next_owner_appears_when_the_first_is_killed,
              change_is_seen_within_half_a_second, rows_are_sorted_and_searched,
-             one_is_opened_and_closed_by_keys, tenure_is_broken_with_a_reason,
+             one_is_opened_and_closed_by_keys, focus_stays_where_it_was,
+             tenure_is_broken_with_a_reason,
              names_that_would_be_scripts_are_words, owner_says_who_it_is,
              all_owners_are_shown_with_their_slots, breaks_of_before_are_told,
              store_tells_of_its_health,

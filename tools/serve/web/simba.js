@@ -82,11 +82,11 @@ function readRow(list) {
   const [store, name, id, token, since, ttl, until, lease, broken, waiting,
     tenures, breaks, gaps, owned, slots, told] = list;
   const [pid, host, user, command] = told ?? [0, "", "", ""];
+  const owner = user ? `${user}${pid ? `, pid ${pid}` : ""}` : ownerOf(id);
   return { key: keyOf(store, name), store, name, id, token, since, ttl, until,
     lease, broken, waiting, tenures, breaks, gaps, owned: owned ?? 0, slots,
-    command, host: host || hostOf(id),
-    owner: user ? `${user}${pid ? `, pid ${pid}` : ""}` : ownerOf(id),
-    text: `${name}\n${id ?? ""}\n${host}\n${user}\n${command}`.toLowerCase() };
+    command, host: host || hostOf(id), owner,
+    text: `${name}\n${id ?? ""}\n${host}\n${owner}\n${command}`.toLowerCase() };
 }
 
 /* What must be done before the next drawing: sorting costs most and is needed
@@ -271,6 +271,8 @@ function measure() {
 
 function drawRows() {
   const scroll = byId("scroll"), body = byId("rows");
+  const focused = pool.find((place) => place.link === document.activeElement);
+  const key = focused?.key;
   const seen = Math.ceil(scroll.clientHeight / rowHeight) + 8;
   const first = Math.max(0, Math.min(
     Math.floor(scroll.scrollTop / rowHeight) - 4, view.length - seen));
@@ -281,7 +283,7 @@ function drawRows() {
     body.replaceChildren(padAbove, ...pool.map((place) => place.element),
       padBelow);
   }
-  /* A row keeps its element while it is seen, so that focus stays on it. */
+  /* A row keeps its element while it is scrolled. */
   const at = first % (count || 1);
   for (let i = 0; i < count; i++) {
     const place = pool[i], index = first + (i >= at ? i - at : i - at + count);
@@ -296,6 +298,12 @@ function drawRows() {
   padAbove.firstChild.style.height = `${first * rowHeight}px`;
   padBelow.firstChild.style.height =
     `${(view.length - first - count) * rowHeight}px`;
+  /* Others come and go before the one that has the focus. */
+  if (focused && (focused.key !== key ||
+      focused.link !== document.activeElement)) {
+    pool.find((place) => place.key === key)?.link.focus(
+      { preventScroll: true });
+  }
 }
 
 /* Drawn as often as somebody can see it, and no more often than that. */
@@ -323,6 +331,7 @@ function storeName(index) {
 }
 
 function drawStores() {
+  const focused = [...byId("stores").children].indexOf(document.activeElement);
   byId("stores").replaceChildren(...stores.map((store) => {
     const gravity = store.up ? store.gravity ?? "" : "down";
     const chip = make("button", "chip", make("span", `dot ${gravity}`),
@@ -333,6 +342,7 @@ function drawStores() {
     chip.addEventListener("click", () => showDoctor(store.index));
     return chip;
   }));
+  byId("stores").children[focused]?.focus();
   if (byId("doctor").open) fillDoctor();
   drawStale();
 }
@@ -354,6 +364,7 @@ function showDoctor(index) {
 function fillDoctor() {
   const store = stores[doctorOf], weight = { serious: 0, weak: 1, note: 2 };
   if (!store) return;
+  const isFocused = byId("doctor").contains(document.activeElement);
   const close = make("button", "button", "Close");
   const form = make("form", "", close);
   form.method = "dialog";
@@ -370,6 +381,7 @@ function fillDoctor() {
         make("span", "soft", finding.gravity)),
       make("p", "", finding.text)))),
     form);
+  if (isFocused) close.focus();
 }
 
 /* --- one mutex ------------------------------------------------------------ */
@@ -537,6 +549,7 @@ const detail = {
     close.type = "button";
     close.setAttribute("aria-label", "Close");
     close.title = "Close (Esc)";
+    close.dataset.act = "close";
     close.addEventListener("click", () => { location.hash = ""; });
     const state = shown == null ? "" : shown.broken ? "broken" :
       shown.id == null ? "free" : "owned";
@@ -586,7 +599,9 @@ const detail = {
     if (shown.command) fact("Command", make("span", "mono", shown.command));
     fact("Held for", this.age);
     fact("Lease", this.meter.all);
-    const token = rows.get(this.key)?.token ?? shown.token;
+    /* A row's is exact, but may be of the next owner already. */
+    const row = rows.get(this.key);
+    const token = row?.id === shown.id ? row.token : shown.token;
     fact("Token", make("span", "mono", token == null ? "none" : String(token)));
     if (session.may_break && stores[this.store]?.break && token != null &&
         !shown.broken) {
