@@ -217,7 +217,9 @@ def proxy_names_the_user(server):
     is_good = process.stdout.readline().strip() == f"unix:{path}"
     is_good = is_good and os.stat(path).st_mode & 0o777 == 0o660
     for header, wanted in (("X-User: ann", b'"user":"ann"'),
-                           ("X-Other: ann", b" 401 "), ("X-User:", b" 401 ")):
+                           ("X-Other: ann", b" 401 "), ("X-User:", b" 401 "),
+                           ("X-User: eve\r\nx-user: ann", b" 401 "),
+                           ("X-User: ann\r\nHost: evil.example", b" 421 ")):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
             s.sendall("GET /api/session HTTP/1.1\r\nHost: localhost\r\n"

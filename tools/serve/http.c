@@ -161,10 +161,32 @@ size_t simba__http_count(void)
 
 /* --- replies ------------------------------------------------------------- */
 
+struct header {
+    const char *name, *value;
+};
+
+static enum MHD_Result take_header(void *user,
+                                   enum MHD_ValueKind kind,
+                                   const char *name,
+                                   const char *value)
+{
+    struct header *header = user;
+
+    (void)kind;
+    if (strcasecmp(name, header->name) == 0) {
+        header->value = header->value != NULL || value == NULL ? "" : value;
+    }
+    return MHD_YES;
+}
+
 const char *simba__http_header(struct MHD_Connection *connection,
                                const char *name)
 {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+    struct header header = {.name = name};
+
+    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, take_header,
+                                    &header);
+    return header.value;
 }
 
 /* Nothing from elsewhere, nothing inline, no text becomes HTML. */

@@ -309,7 +309,8 @@ void simba__http_sweep(void);
 /** How many connections there are. */
 size_t simba__http_count(void);
 
-/** A header of the request; NULL. */
+/** A header of the request; NULL: there is none. Of several "", which nobody
+ * accepts: one of them may be of a client whose proxy added its own. */
 const char *simba__http_header(struct MHD_Connection *connection,
                                const char *name);
 
