@@ -10,6 +10,28 @@ begin verify-events "$@"
 pattern=${3-*}
 source "$(dirname "$0")/verify_lib.sh"
 
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+# passing ID COMMAND…: an owner names ID; after what COMMAND logs i3 is granted
+# the mutex, before i1, which came earlier.
+passing() {
+    asked 100 2 1 acquire "$(mine 5)"
+    asked 200 4 1 acquire "$(queued 11)"
+    asked 300 1 1 acquire "$(queued 12)"
+    asked 1000 3 1 acquire "$(queued 13)"
+    sent 2000 2 2 release "\"to\":\"$1\""
+    answered 2001 2 2 release
+    "${@:2}"
+    asked 2200 3 2 acquire "$(mine 8),\"slots\":9,\"slot\":1"
+    asked 2300 1 2 acquire "$(queued 12)"
+    asked 2400 3 3 release
+}
+
+alone_for_a_while() {
+    asked 2050 4 2 acquire "$(mine 7)"
+    asked 2100 4 3 release
+}
+
 # ── Events of simba lock ─────────────────────────────────────────────────────
 
 events_in_turn_are_clean() {
@@ -151,6 +173,15 @@ who_shares_must_not_pass_who_waits() {
         asked 1200 3 2 release
         asked 1200 1 2 release
     } | finds unfair
+}
+
+# Others may come in beside it first, but nobody alone.
+who_is_named_may_pass() {
+    passing i3 true | finds &&
+        passing i9 true | finds unfair &&
+        passing i3 asked 2100 4 2 acquire \
+            "$(mine 7),\"slots\":9,\"slot\":0" | finds &&
+        passing i3 alone_for_a_while | finds unfair
 }
 
 # One of several that was granted it, and broken before it heard so, is refused

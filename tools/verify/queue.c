@@ -52,7 +52,29 @@ bool simba__queue_asked(const struct simba__step *step)
         .newest_us = step->deed->at_us,
         .waiter_us = step->deed->waiter_us,
     };
+    memcpy(track->waiters[track->waiter_count - 1].id, step->deed->id,
+           sizeof step->deed->id);
     return true;
+}
+
+void simba__queue_named(const struct simba__step *step)
+{
+    struct simba__track *track = step->track;
+    const char *to = step->deed->to;
+
+    for (size_t i = 0; to[0] != '\0' && i < track->waiter_count; i++) {
+        if (strcmp(track->waiters[i].id, to) == 0) {
+            track->waiters[i].is_named = true;
+        }
+    }
+}
+
+/* Somebody has the mutex alone: whom it was kept for did not come in time. */
+static void forget_named(struct simba__track *track)
+{
+    for (size_t i = 0; i < track->waiter_count; i++) {
+        track->waiters[i].is_named = false;
+    }
 }
 
 static void tell_unfair(const struct simba__step *step,
@@ -195,10 +217,12 @@ void simba__queue_granted(const struct simba__step *step,
     struct simba__track *track = step->track;
     const struct simba__traced_waiter *mine =
         find_waiter(track, asked->attempt);
-    bool is_named = strcmp(track->successor, step->deed->id) == 0;
+    bool is_named = mine != NULL && mine->is_named;
     int64_t decided_us;
 
-    track->successor[0] = '\0';
+    if (step->deed->slots <= 1) {
+        forget_named(track);
+    }
     if (is_named) {
         return;
     }

@@ -413,10 +413,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
 {
     struct simba__tenure *t = find_tenure(step->track, step->deed->attempt);
 
-    /* Who never owned it names nobody. */
-    if (step->deed->to[0] != '\0' || (t != NULL && t->token != 0)) {
-        memcpy(step->track->successor, step->deed->to, sizeof step->deed->to);
-    }
+    simba__queue_named(step);
     if (t == NULL && !step->deed->undoes) {
         return; /* it has no doubt that there is none */
     }

@@ -55,6 +55,7 @@ struct simba__traced_request {
 /* One who asks for the mutex, and may stand in the queue. */
 struct simba__traced_waiter {
     struct simba__deed_attempt attempt;
+    char id[SIMBA_ID_MAX + 1];
     int64_t first_us;  /* when it asked first; 0: before it had the mutex */
     int64_t newest_us; /* and last */
     uint64_t position; /* 0: it was not told yet */
@@ -64,6 +65,7 @@ struct simba__traced_waiter {
     bool is_doubtful;  /* a question of it came to an unknown end */
     bool is_out;       /* it stands there no more, but comes back to it */
     bool is_passed;    /* somebody got the mutex before it */
+    bool is_named;     /* an owner that released it named this one */
     int64_t passed_us;
     struct simba__where passer;
     char passer_id[SIMBA_ID_MAX + 1];
@@ -101,7 +103,6 @@ struct simba__track {
     struct simba__tenure *tenures; /* in no order */
     size_t tenure_count, tenure_room;
     uint64_t newest_token;
-    char successor[SIMBA_ID_MAX + 1]; /* whom the last release named */
     int64_t forced_until_us; /* freed by force: exclusion does not hold */
     struct simba__traced_request *pendings;
     size_t pending_count, pending_room;
@@ -183,6 +184,9 @@ void simba__across_note_forced(const struct simba__step *step, uint64_t token);
 
 /** It asks. False: no memory. */
 bool simba__queue_asked(const struct simba__step *step);
+/** An owner releases the mutex, perhaps to one that it names: that one passes
+ * all others, unless somebody has it alone before. */
+void simba__queue_named(const struct simba__step *step);
 /** It was told its position. */
 void simba__queue_heard(const struct simba__step *step,
                         const struct simba__traced_request *asked);
