@@ -364,6 +364,22 @@ const char *MHD_lookup_connection_value(struct MHD_Connection *connection,
     return NULL;
 }
 
+int MHD_get_connection_values(struct MHD_Connection *connection,
+                              enum MHD_ValueKind kind,
+                              MHD_KeyValueIterator take,
+                              void *user)
+{
+    size_t i = 0;
+
+    FUZZ_CHECK(kind == MHD_HEADER_KIND);
+    while (i < connection->header_count &&
+           take(user, kind, connection->headers[i].name,
+                connection->headers[i].value) == MHD_YES) {
+        i++;
+    }
+    return (int)i;
+}
+
 /* Here the header says user:password as they are. */
 char *MHD_basic_auth_get_username_password(struct MHD_Connection *connection,
                                            char **password)
