@@ -61,12 +61,18 @@ def resident(process):
                     if line.startswith("VmRSS"))
 
 
-def look(browser, server):
+def look_once(browser, server):
     browser.cdp("HeapProfiler.collectGarbage")
     found = browser.metrics()
     return {"heap": found["JSHeapUsedSize"] / 1024, "nodes": found["Nodes"],
             "listeners": found["JSEventListeners"],
             "rss": resident(server)}
+
+
+def look(browser, server):
+    """The least of a few: what was replaced a moment ago is still counted."""
+    found = [look_once(browser, server) for _ in range(5)]
+    return {key: min(one[key] for one in found) for key in found[0]}
 
 
 def main():
@@ -104,8 +110,7 @@ def main():
                 f"{key} {value:.0f}" for key, value in samples[-1].items()),
                 flush=True)
         assert browser.text("#link") == "live"
-        # What it has just begun to show fills up at first. What was replaced a
-        # moment ago is still counted now and then, so the least is compared.
+        # What it has just begun to show fills up at first.
         samples = samples[len(samples) // 4:]
         part = max(2, len(samples) // 3)
         grown = {}

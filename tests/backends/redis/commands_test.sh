@@ -17,7 +17,7 @@ failed=0
 # Every command of Redis 6.2 that is used, for all of us to see when one is
 # added: look up since when it is there.
 known="acl|whoami asking auth cluster|slots config|get del eval evalsha exists
-get hdel hget hgetall hlen hset incr info mget pexpire pttl publish pubsub|numsub scan select
+get hdel hget hgetall hlen hmget hset incr info mget pexpire pttl publish pubsub|numsub scan select
 sentinel set subscribe time unsubscribe wait zadd zcard zmscore zrange zrem
 zscore"
 
