@@ -143,7 +143,6 @@ able() {
     local word
 
     set -- "$1" "$(sed -E \
-        -e "s#^([A-Z_]+=[^ ]+ )*build/[a-z]+/#$build/#" \
         -e '/ tck /s/--store (fault:[^:]*:)?[^ ]+/--store \1memory:x/' \
         -e 's/ tck --store ([^ ]+)$/ tck --quick --store \1/' \
         -e '/ tck /!s/ --store [^ ]+//g' \
@@ -158,7 +157,8 @@ able() {
         -e 's#/(opt|tmp|etc|var/lib/[a-z_]+)/#./#g' -e 's/…$/true/' \
         -e 's/ cmd$/ true/' -e 's/--token [0-9]+…?/--token 17/' \
         -e 's/ && exec .*//' -e 's/alert/true/' -e 's/--listen [^ ]+//' \
-        -e 's/^simba serve/& --listen 127.0.0.1:0/' <<<"$2")"
+        -e 's/^simba serve/& --listen 127.0.0.1:0/' \
+        -e "s#^([A-Z_]+=[^ ]+ )*build/[a-z]+/#$build/#" <<<"$2")"
     for word in $2; do
         word=${word//[\'\"]/}
         case $word in
