@@ -281,18 +281,23 @@ static bool fail_over(void)
 }
 
 /* A step forward of the server's clock voids (a); one back breaks nothing, but
- * coming back from it is a step forward. */
+ * where what was granted is forgotten as well tokens may begin anew. */
+static void step_clock_to(long ahead_ms, bool is_forward)
+{
+    int64_t from = section_now_us();
+
+    storm.store->step_clock(ahead_ms);
+    excuse("(a) the server's clock", 0, from,
+           is_forward ? storm_lease_ms() + 300 : 0);
+}
+
 static bool step_server_clock(void)
 {
-    int64_t from;
+    long ahead_ms = (long)draw(6000) - 3000;
 
-    from = section_now_us();
-    storm.store->step_clock((long)draw(6000) - 3000);
-    excuse("(a) the server's clock", 0, from, storm_lease_ms() + 300);
+    step_clock_to(ahead_ms, ahead_ms > 0);
     storm_rest_ms(some_ms());
-    from = section_now_us();
-    storm.store->step_clock(0);
-    excuse("(a) the server's clock", 0, from, storm_lease_ms() + 300);
+    step_clock_to(0, ahead_ms < 0);
     return true;
 }
 
@@ -464,13 +469,29 @@ struct rank {
     int64_t end_us;
 };
 
-static bool is_possible(const struct nemesis *nemesis)
+static bool is_known(const struct nemesis *nemesis)
 {
     static const char none[sizeof(void (*)(void))];
     const char *needed = (const char *)storm.store + nemesis->needs;
 
-    return memcmp(needed, none, sizeof none) != 0 &&
+    return memcmp(needed, none, sizeof none) != 0;
+}
+
+/* Where there is a proxy, the network can fail. */
+static bool is_possible(const struct nemesis *nemesis)
+{
+    return is_known(nemesis) &&
            (nemesis->kind != OF_NETWORK || store_proxy_count > 0);
+}
+
+struct nemesis *nemesis_find(const char *name)
+{
+    for (int i = 0; nemeses[i].name != NULL; i++) {
+        if (strcmp(nemeses[i].name, name) == 0 && is_known(&nemeses[i])) {
+            return &nemeses[i];
+        }
+    }
+    return NULL;
 }
 
 static int count_weights(enum nemesis_kind kind)

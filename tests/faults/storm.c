@@ -398,10 +398,13 @@ int main(int argc, char **argv)
         fputs("usage: storm STORE FAULTS SECONDS SEED [LIMIT]\n", stderr);
         return 64;
     }
-    for (int i = 0; argc > 5 && nemeses[i].name != NULL; i++) {
-        if (strcmp(nemeses[i].name, argv[5]) == 0) {
-            limit = &nemeses[i];
-            storm.longer = 7;
+    if (argc > 5) {
+        limit = nemesis_find(argv[5]);
+        storm.longer = 7;
+        if (limit == NULL) {
+            fprintf(stderr, "storm: %s has no nemesis '%s'\n", argv[1],
+                    argv[5]);
+            return 64;
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -72,6 +72,10 @@ struct nemesis {
 /** Ends with one without a name. */
 extern struct nemesis nemeses[];
 
+/** Of this name, if it can be on the store of the storm; NULL: there is none.
+ */
+struct nemesis *nemesis_find(const char *name);
+
 uint64_t nemesis_draw_by(uint64_t *state);
 
 /** Until so many have struck, or it is late, or the storm is stopped; of this
