@@ -321,9 +321,11 @@ $('out').onclick = keys['-'];
 $('all').onclick = keys['0'];
 addEventListener('resize', redraw);
 addEventListener('scroll', redraw);
-$('sum').textContent = `${D.mutexes.length} mutexes, ${
-  D.mutexes.reduce((n, m) => n + m.owners.length, 0)} tenures, ${
-  D.faults.length} faults, ${D.findings.length} findings, ${length(D.span)}`;
+const count = (n, one, more = one + 's') => `${n} ${n === 1 ? one : more}`;
+$('sum').textContent = [count(D.mutexes.length, 'mutex', 'mutexes'),
+  count(D.mutexes.reduce((n, m) => n + m.owners.length, 0), 'tenure'),
+  count(D.faults.length, 'fault'), count(D.findings.length, 'finding'),
+  length(D.span)].join(', ');
 if (D.findings.length) {
   $('found').append(Object.assign(document.createElement('h2'),
     {textContent: 'Findings'}));
