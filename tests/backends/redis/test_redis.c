@@ -456,8 +456,7 @@ REDIS_TEST(test_redis__one_alone_comes_as_the_last_of_several_goes)
     share(&alice);
     fill_request(&bob, &coming);
     fill_request(&alice, &going);
-    handle_start(&first, &coming);
-    handle_start(&first, &going);
+    handle_start_all(&first, (simba_request *[]){&coming, &going}, 2);
     assert_int_equal(handle_join(&first, &coming, &why), SIMBA_OK);
     assert_int_equal(handle_join(&first, &going, &why), SIMBA_OK);
     got = coming.reply;
