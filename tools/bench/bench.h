@@ -244,12 +244,21 @@ bool simba__bench_tell(int fd, const void *what, size_t size);
  * when the other process is gone. */
 int simba__bench_hear(int fd, void *what, size_t size, simba_error *error);
 
+/** The newest times of one who is measured, zero where there is none. */
+struct simba__bench_times {
+    int64_t *ns;
+    size_t room;
+    size_t done; /* how many there were */
+};
+
+void simba__bench_note_time(struct simba__bench_times *times, int64_t ns);
+
 /** Many who are measured at once, each on a thread of its own: they run
  * together for a slice of time, and then rest. */
 struct simba__crew_slice {
     int64_t length_ns;
     size_t most;   /* exchanges of all together */
-    size_t active; /* so many of them work */
+    size_t active; /* of a crew: so many of them work */
 };
 
 /* What a slice came to. */
@@ -268,7 +277,6 @@ struct simba__crew {
     size_t count;
     int64_t *ns; /* times, the newest of each; zero where there is none */
     size_t room;
-    _Atomic int *is_cancelled; /* not 0: end the slice; may be NULL */
 
     /* Its own. */
     struct simba__crew_member *members;

@@ -1,7 +1,8 @@
 /* simba bench pair: one locker, alone.
  *
  * simba bench throughput: many mutexes at once through one store handle; with
- * several processes, through one of each. The floor are bare connections that
+ * several processes, through one of each. Their contenders are services, whose
+ * callbacks one thread runs. The floor are bare connections that
  * exchange at the same time, one or sixteen of them, whichever is faster: on
  * some stores one writes at a time. What is compared are rates, as a hundred at
  * once wait for each other on both sides. */
@@ -9,12 +10,15 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
+#include <simba/service.h>
+
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LOOK_UP_MS = 5000 };
+enum { LOOK_UP_MS = 5000, LOOK_UP_OVER_MS = 100 };
 
 /* Fewer and longer rounds than elsewhere: at the end of each, those who are not
  * done yet are fewer and fewer. */
@@ -124,7 +128,7 @@ int simba__bench_bare(const char *url, simba_error *error)
     return rc;
 }
 
-/* --- throughput: a child, lockers of one handle -------------------------- */
+/* --- throughput: a child, services of one handle ------------------------- */
 
 /* What the processes have in common. */
 struct common {
@@ -132,73 +136,163 @@ struct common {
     int64_t ns[ROOM];
 };
 
-struct lockers {
+/* All of a child, which one thread drives: a program with thousands of mutexes
+ * has no thousands of threads either. */
+struct contenders {
+    const struct simba__bench_job *job;
     simba_store *store;
-    simba_locker **all;
-    struct simba__bench_side *sides;
-    struct simba__crew crew;
+    struct contender *all;
+    int64_t until_ns;
+    size_t left;    /* exchanges of this slice that may begin */
+    size_t working; /* contenders that have begun one */
+    struct simba__crew_tally tally;
 };
 
-static int open_lockers(struct lockers *l,
-                        const struct simba__bench_job *job,
-                        simba_error *error)
+struct contender {
+    struct contenders *together;
+    simba_service *service;
+    struct simba__bench_times times;
+    int64_t begun_ns;
+};
+
+static void fail(struct contenders *c, int rc, const simba_error *error)
 {
+    if (c->tally.rc == SIMBA_OK) {
+        c->tally.rc = rc;
+        c->tally.error = *error;
+    }
+}
+
+static bool is_over(const struct contenders *c)
+{
+    return atomic_load(c->job->is_over) != 0 || c->tally.rc != SIMBA_OK;
+}
+
+static void begin(struct contender *one)
+{
+    struct contenders *c = one->together;
+    simba_error error;
     int rc;
 
-    l->all = calloc(job->contenders, sizeof(simba_locker *));
-    l->sides = calloc(job->contenders, sizeof *l->sides);
-    if (l->all == NULL || l->sides == NULL) {
-        (void)simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-        return SIMBA_ENOMEM;
+    one->begun_ns = simba__bench_now_ns();
+    if (c->left == 0 || one->begun_ns >= c->until_ns || is_over(c)) {
+        return;
     }
-    rc = simba_store_open(job->url, NULL, &l->store, error);
+    c->left--;
+    rc = simba_service_start(one->service, &error);
+    if (rc == SIMBA_OK) {
+        c->working++;
+    } else {
+        fail(c, rc, &error);
+    }
+}
+
+static void on_stopped(void *user, int status)
+{
+    struct contender *one = user;
+    struct contenders *c = one->together;
+    simba_error error;
+
+    c->working--;
+    if (status == SIMBA_OK && !is_over(c)) {
+        simba__bench_note_time(&one->times,
+                               simba__bench_now_ns() - one->begun_ns);
+        c->tally.count++;
+    } else if (status != SIMBA_OK) {
+        (void)simba_error_set(&error, status, 0, "%s", simba_strerror(status));
+        fail(c, status, &error);
+    }
+    begin(one);
+}
+
+static void on_acquired(void *user, const simba_state *state)
+{
+    struct contender *one = user;
+    simba_error error;
+    int rc = simba_service_stop_async(one->service, on_stopped, one, &error);
+
+    (void)state;
+    if (rc != SIMBA_OK) {
+        fail(one->together, rc, &error);
+    }
+}
+
+static int open_contenders(struct contenders *c, simba_error *error)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    const struct simba__bench_job *job = c->job;
+    size_t share = ROOM / job->processes / job->contenders;
+    int rc;
+
+    c->all = calloc(job->contenders, sizeof *c->all);
+    if (c->all == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    options.dispatch = true;
+    rc = simba_store_open(job->url, &options, &c->store, error);
     for (size_t i = 0; i < job->contenders && rc == SIMBA_OK; i++) {
-        simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+        simba_contender contender = SIMBA_CONTENDER_INIT;
+        struct contender *one = &c->all[i];
         char mutex[128];
 
         (void)snprintf(mutex, sizeof mutex, "%s#%zu.%zu", job->mutex,
                        job->index, i);
-        options.mutex = mutex;
-        rc = simba_locker_open(l->store, &options, &l->all[i], error);
-        l->sides[i] = (struct simba__bench_side){lock_once, l->all[i]};
-    }
-    if (rc == SIMBA_OK) {
-        l->crew = (struct simba__crew){.sides = l->sides,
-                                       .count = job->contenders,
-                                       .ns = job->room,
-                                       .room = ROOM / job->processes,
-                                       .is_cancelled = job->is_over};
-        rc = simba__crew_start(&l->crew, error);
+        one->together = c;
+        one->times.ns = job->room + i * share;
+        one->times.room = share;
+        contender.mutex = mutex;
+        contender.on_acquired = on_acquired;
+        contender.user = one;
+        rc = simba_service_open(c->store, &contender, &one->service, error);
     }
     return rc;
 }
 
-static void close_lockers(struct lockers *l, size_t count)
+static void close_contenders(struct contenders *c)
 {
-    simba__crew_stop(&l->crew);
-    for (size_t i = 0; l->all != NULL && i < count; i++) {
-        simba_locker_close(l->all[i]);
+    for (size_t i = 0; c->all != NULL && i < c->job->contenders; i++) {
+        simba_service_close(c->all[i].service);
     }
-    simba_store_close(l->store);
-    free(l->all);
-    free(l->sides);
+    simba_store_close(c->store);
+    free(c->all);
+}
+
+/* Until the time or the exchanges of the slice are used up, and all that were
+ * begun have ended; or until it is over. */
+static void run_slice(struct contenders *c,
+                      const struct simba__crew_slice *slice)
+{
+    struct pollfd callbacks = {simba_store_fd(c->store), POLLIN, 0};
+    int64_t begun_ns = simba__bench_now_ns();
+
+    c->until_ns = begun_ns + slice->length_ns;
+    c->left = slice->most;
+    c->tally = (struct simba__crew_tally){.rc = SIMBA_OK};
+    for (size_t i = 0; i < c->job->contenders; i++) {
+        begin(&c->all[i]);
+    }
+    while (c->working > 0 && !is_over(c)) {
+        (void)poll(&callbacks, 1, LOOK_UP_OVER_MS);
+        (void)simba_store_dispatch(c->store, NULL);
+    }
+    c->tally.elapsed_ns = simba__bench_now_ns() - begun_ns;
 }
 
 static void live(const struct simba__bench_job *job,
                  struct simba__bench_child *self)
 {
-    struct lockers lockers = {.store = NULL};
-    struct simba__crew_tally tally = {.rc = SIMBA_OK};
+    struct contenders contenders = {.job = job};
+    struct simba__crew_tally *tally = &contenders.tally;
     struct simba__crew_slice slice;
 
-    tally.rc = open_lockers(&lockers, job, &tally.error);
-    while (simba__bench_tell(self->out, &tally, sizeof tally) &&
-           tally.rc == SIMBA_OK &&
+    tally->rc = open_contenders(&contenders, &tally->error);
+    while (simba__bench_tell(self->out, tally, sizeof *tally) &&
+           tally->rc == SIMBA_OK &&
            simba__bench_hear(self->in, &slice, sizeof slice, NULL) ==
                SIMBA_OK) {
-        simba__crew_run(&lockers.crew, &slice, &tally);
+        run_slice(&contenders, &slice);
     }
-    close_lockers(&lockers, job->contenders);
+    close_contenders(&contenders);
 }
 
 /* --- the floor ----------------------------------------------------------- */
@@ -305,7 +399,6 @@ static int run_ours(struct uncontended *c,
         struct simba__crew_slice slice = c->slice;
 
         slice.most = most / processes + (i < most % processes ? 1 : 0);
-        slice.active = c->job->contenders;
         (void)simba__bench_tell(c->children[i].out, &slice, sizeof slice);
     }
     return hear_all(c, tally, error);

@@ -15,15 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { END_MOST_MS = 3000, LOOK_UP_MS = 100, STACK_BYTES = 256 * 1024 };
-
-/* PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS: Debian's headers are older. */
-enum {
-    FUTEX_HASH = 78,
-    FUTEX_HASH_SET_SLOTS = 1,
-    FUTEX_SLOTS_LEAST = 64,
-    FUTEX_SLOTS_MOST = 1 << 14
-};
+enum { END_MOST_MS = 3000, LOOK_UP_MS = 100 };
 
 /* --- another process ----------------------------------------------------- */
 
@@ -152,27 +144,17 @@ int simba__bench_hear(int fd, void *what, size_t size, simba_error *error)
 struct simba__crew_member {
     struct simba__crew *crew;
     const struct simba__bench_side *side;
+    struct simba__bench_times times;
     pthread_t thread;
     size_t index;
-    size_t done; /* exchanges, in all slices */
 };
 
-static void note_time(struct simba__crew_member *m, int64_t ns)
+void simba__bench_note_time(struct simba__bench_times *times, int64_t ns)
 {
-    struct simba__crew *crew = m->crew;
-    size_t share = crew->room / crew->count;
-
-    assert(m->index < crew->count);
-    if (share > 0) {
-        crew->ns[m->index * share + m->done % share] = ns > 0 ? ns : 1;
+    if (times->room > 0) {
+        times->ns[times->done % times->room] = ns > 0 ? ns : 1;
     }
-    m->done++;
-}
-
-static bool is_wanted(const struct simba__crew *crew)
-{
-    return simba__interrupt() == 0 &&
-           (crew->is_cancelled == NULL || atomic_load(crew->is_cancelled) == 0);
+    times->done++;
 }
 
 /* Until the time or the exchanges of the slice are used up. */
@@ -181,14 +163,14 @@ static int work(struct simba__crew_member *m, size_t *count, simba_error *error)
     struct simba__crew *crew = m->crew;
     int rc = SIMBA_OK;
 
-    while (rc == SIMBA_OK && is_wanted(crew) &&
+    while (rc == SIMBA_OK && simba__interrupt() == 0 &&
            simba__bench_now_ns() < crew->until_ns &&
            atomic_fetch_sub(&crew->left, 1) > 0) {
         int64_t ns = 0;
 
         rc = m->side->once(m->side->self, &ns, error);
         if (rc == SIMBA_OK) {
-            note_time(m, ns);
+            simba__bench_note_time(&m->times, ns);
             *count += 1;
         }
     }
@@ -238,25 +220,8 @@ static void *run_member(void *argument)
     return NULL;
 }
 
-/* The kernel finds who waits in a table that it sizes by the CPUs: with two,
- * each wake-up of one of 10,000 threads walks along hundreds of others. Since
- * Linux 6.16 a process may have a larger one; older kernels refuse. */
-static void widen_futex_table(size_t threads)
-{
-    unsigned long slots = FUTEX_SLOTS_LEAST;
-
-    while (slots < threads && slots < FUTEX_SLOTS_MOST) {
-        slots *= 2;
-    }
-    if (slots > FUTEX_SLOTS_LEAST) {
-        (void)prctl(FUTEX_HASH, FUTEX_HASH_SET_SLOTS, slots, 0, 0);
-    }
-}
-
 int simba__crew_start(struct simba__crew *crew, simba_error *error)
 {
-    pthread_attr_t attributes;
-
     assert(crew->count > 0 && crew->members == NULL);
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begun, NULL);
@@ -265,21 +230,19 @@ int simba__crew_start(struct simba__crew *crew, simba_error *error)
     if (crew->members == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    widen_futex_table(crew->count);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (size_t i = 0; i < crew->count; i++) {
         struct simba__crew_member *m = &crew->members[i];
 
         m->crew = crew;
         m->side = &crew->sides[i];
         m->index = i;
-        if (pthread_create(&m->thread, &attributes, run_member, m) != 0) {
+        m->times.room = crew->room / crew->count;
+        m->times.ns = crew->ns + i * m->times.room;
+        if (pthread_create(&m->thread, NULL, run_member, m) != 0) {
             break;
         }
         crew->started++;
     }
-    pthread_attr_destroy(&attributes);
     if (crew->started < crew->count) {
         return simba_error_set(error, SIMBA_EINTERNAL, 0,
                                "no more than %zu threads", crew->started);
