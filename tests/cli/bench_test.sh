@@ -125,7 +125,7 @@ crash_is_counted_from_the_kill() {
 idle_tells_what_waiting_costs() {
     tells 0 --json bench idle --seconds 1 --contenders 50 &&
         matches "^\{\"scenario\":\"idle\",\"store\":\"[^\"]*\",\
-\"contenders\":50,\"seconds\":$number,\"bytes_per_contender\":$number,\
+\"contenders\":50,\"mutexes\":50,\"seconds\":$number,\"bytes_per_contender\":$number,\
 \"cpu_percent\":$number,\"requests_per_second\":$number,\
 \"start_seconds\":$number\}$"
 }
@@ -133,7 +133,21 @@ idle_tells_what_waiting_costs() {
 start_tells_when_all_wait() {
     tells 0 --json bench start --contenders 20 &&
         matches "^\{\"scenario\":\"start\",\"store\":\"[^\"]*\",\
-\"contenders\":20,\"seconds\":$number,\"bytes_per_contender\":$number\}$"
+\"contenders\":20,\"mutexes\":20,\"seconds\":$number,\
+\"bytes_per_contender\":$number\}$"
+}
+
+# Each of the two has an owner, and ten who wait.
+waiters_may_share_mutexes() {
+    tells 0 --json bench start --contenders 20 --mutexes 2 \
+        --store "trace:$scratch/start.jsonl:$SIMBA_STORE" &&
+        matches '"contenders":20,"mutexes":2,' &&
+        [ "$(grep '"trace":"answered".*"mine":true' "$scratch/start.jsonl" |
+            grep -c '"mutex":"simba-bench')" -eq 2 ]
+}
+
+pair_has_no_mutexes() {
+    tells 64 bench pair --mutexes 2
 }
 
 waiters_are_counted() {

@@ -62,6 +62,7 @@ struct simba__bench_result {
     size_t contenders; /* 0: not of this scenario */
     size_t processes;  /* likewise */
     /* idle and start */
+    size_t mutexes;
     double start_seconds, bytes_each, cpu_percent, requests_per_second;
 
     struct simba__bench_spread spreads[SIMBA__BENCH_SIDES];
@@ -83,6 +84,7 @@ struct simba__bench_job {
     char mutex[48];    /* fresh */
     size_t contenders; /* of each process */
     size_t processes;
+    size_t mutexes; /* that they wait for; 0: each for one of its own */
     struct simba__bench_plan plan;
     size_t index;         /* which child it is given to */
     int64_t *room;        /* where that one leaves its times */
@@ -146,7 +148,7 @@ int simba__bench_idle(const struct simba__bench_job *job,
                       struct simba__bench_result *result,
                       simba_error *error);
 
-/** How long it takes until so many wait, each for a mutex of its own. */
+/** How long it takes until so many wait. */
 int simba__bench_start(const struct simba__bench_job *job,
                        struct simba__bench_result *result,
                        simba_error *error);
@@ -168,6 +170,7 @@ struct simba__bench_scenario {
     bool has_no_count; /* -n says nothing */
     size_t contenders; /* by default; 0: it has none to choose */
     size_t processes;  /* likewise */
+    bool has_mutexes;  /* whose number can be chosen */
     /* A report measures it with so many contenders, then with 10, 100, … up to
      * so many; 0: once. */
     size_t report_from, report_most;

@@ -1,5 +1,5 @@
-/* simba bench idle: what contenders cost that only wait, each for a mutex of
- * its own, through one handle.
+/* simba bench idle: what contenders cost that only wait, through one handle:
+ * each for a mutex of its own, or many for each of a few.
  *
  * The mutexes are owned through another handle, by leases so long that nobody
  * needs to renew them meanwhile.
@@ -74,7 +74,7 @@ static int own_all(struct crowd *crowd, simba_error *error)
 {
     int rc = simba_store_open(crowd->job->url, NULL, &crowd->owners, error);
 
-    while (rc == SIMBA_OK && crowd->owned < crowd->job->contenders) {
+    while (rc == SIMBA_OK && crowd->owned < crowd->job->mutexes) {
         rc = ask(crowd, SIMBA_ACQUIRE, crowd->owned, error);
         crowd->owned += rc == SIMBA_OK ? 1 : 0;
         rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
@@ -90,7 +90,7 @@ static int start_one(struct crowd *crowd, size_t i, simba_error *error)
     char mutex[128];
     int rc;
 
-    name_mutex(crowd, i, mutex);
+    name_mutex(crowd, i % crowd->job->mutexes, mutex);
     contender.mutex = mutex;
     rc = simba_service_open(crowd->waiters, &contender, &crowd->services[i],
                             error);
@@ -206,6 +206,7 @@ static int measure(struct crowd *crowd,
 
     memset(result, 0, sizeof *result);
     result->contenders = contenders;
+    result->mutexes = crowd->job->mutexes;
     crowd->services = calloc(contenders, sizeof(simba_service *));
     if (crowd->services == NULL) {
         (void)simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
@@ -228,22 +229,40 @@ static int measure(struct crowd *crowd,
     return rc;
 }
 
-static int run(const struct simba__bench_job *job,
+/* All are told to stop before the first is waited for. */
+static void stop_all(struct crowd *crowd)
+{
+    for (size_t i = 0; i < crowd->open; i++) {
+        if (simba_service_stop_async(crowd->services[i], NULL, NULL, NULL) !=
+            SIMBA_OK) {
+            break; /* closing stops the others one by one */
+        }
+    }
+    for (size_t i = 0; i < crowd->open; i++) {
+        simba_service_close(crowd->services[i]);
+    }
+}
+
+static int run(const struct simba__bench_job *given,
                bool is_start,
                struct simba__bench_result *result,
                simba_error *error)
 {
-    struct crowd crowd = {.job = job,
+    struct simba__bench_job job = *given;
+    struct crowd crowd = {.job = &job,
                           .is_start = is_start,
                           .attempt = (uint64_t)simba__bench_now_ns()};
-    int rc = own_all(&crowd, error);
+    int rc;
+
+    if (job.mutexes == 0 || job.mutexes > job.contenders) {
+        job.mutexes = job.contenders;
+    }
+    rc = own_all(&crowd, error);
 
     if (rc == SIMBA_OK) {
         rc = measure(&crowd, result, error);
     }
-    for (size_t i = 0; i < crowd.open; i++) {
-        simba_service_close(crowd.services[i]);
-    }
+    stop_all(&crowd);
     for (size_t i = 0; i < crowd.owned; i++) {
         (void)ask(&crowd, SIMBA_RELEASE, i, NULL);
     }

@@ -50,6 +50,9 @@ static const char help[] =
     "                   idle, start, waiters: that wait; default: 1000\n"
     "                   report: the greatest number of any of these, from 2\n"
     "                   to 100000; default: 1000\n"
+    "      --mutexes N  idle, start: that they wait for; default: each for "
+    "one\n"
+    "                   of its own\n"
     "      --processes N\n"
     "                   throughput: so many, each with a handle; default: 1\n"
     "      --html FILE  report: the page, which needs nothing else\n"
@@ -95,13 +98,15 @@ const struct simba__bench_scenario simba__bench_scenarios[] = {
      .run = simba__bench_idle,
      .has_no_count = true,
      .contenders = 1000,
+     .has_mutexes = true,
      .is_in_report = true,
      .report_from = 1,
      .report_most = SIMBA__REPORT_MOST},
     {.name = "start",
      .run = simba__bench_start,
      .has_no_count = true,
-     .contenders = 1000},
+     .contenders = 1000,
+     .has_mutexes = true},
     {.name = NULL}};
 
 /* --- what is printed ----------------------------------------------------- */
@@ -133,6 +138,7 @@ void simba__bench_put_members(struct simba__json *json,
     simba__json_text(json, "store", store);
     if (r->count == 0 && r->contenders > 0) { /* idle, start */
         simba__json_unsigned(json, "contenders", r->contenders);
+        simba__json_unsigned(json, "mutexes", r->mutexes);
         simba__json_real(json, "seconds", r->seconds, 3);
         simba__json_real(json, "bytes_per_contender", r->bytes_each, 0);
         if (strcmp(scenario, "start") == 0) {
@@ -243,6 +249,7 @@ static bool complete(struct simba__bench_job *job,
     const char *odd =
         job->contenders != 0 && scenario->contenders == 0 ? "--contenders"
         : job->processes != 0 && scenario->processes == 0 ? "--processes"
+        : job->mutexes != 0 && !scenario->has_mutexes     ? "--mutexes"
         : job->plan.most != 0 && scenario->has_no_count   ? "-n"
         : html != NULL                                    ? "--html"
                                                           : NULL;
@@ -315,9 +322,11 @@ static int measure(const struct simba__cli *cli,
     if (cli->is_json) {
         print_object(cli, scenario->name, &result);
     } else if (scenario->run == simba__bench_start) {
-        (void)printf("start: %zu contenders wait after %.3g s, %.0f bytes "
-                     "each\n",
-                     result.contenders, result.seconds, result.bytes_each);
+        (void)printf("start: %zu contenders wait for %zu mutex%s after %.3g s, "
+                     "%.0f bytes each\n",
+                     result.contenders, result.mutexes,
+                     result.mutexes == 1 ? "" : "es", result.seconds,
+                     result.bytes_each);
     } else if (result.count == 0 && result.contenders > 0) {
         say_idle(&result);
     } else {
@@ -360,13 +369,14 @@ static int run_bare(const struct simba__cli *cli)
 static int run(int argc, char **argv)
 {
     struct simba__bench_job job = {.url = NULL};
-    uint64_t most = 0, seconds = 0, contenders = 0, processes = 0;
+    uint64_t most = 0, seconds = 0, contenders = 0, processes = 0, mutexes = 0;
     const char *html = NULL;
     const struct simba__option options[] = {
         {"exchanges", 'n', SIMBA__NUMBER, &most, .most = COUNT_MOST},
         {"seconds", 0, SIMBA__NUMBER, &seconds, .most = COUNT_MOST},
         {"contenders", 0, SIMBA__NUMBER, &contenders, .most = COUNT_MOST},
         {"processes", 0, SIMBA__NUMBER, &processes, .most = COUNT_MOST},
+        {"mutexes", 0, SIMBA__NUMBER, &mutexes, .most = COUNT_MOST},
         {"html", 0, SIMBA__TEXT, &html, .most = 0},
         {.name = NULL}};
     const struct simba__command command = {.name = "bench",
@@ -388,6 +398,7 @@ static int run(int argc, char **argv)
     job.plan.length_ms = (int64_t)seconds * 1000;
     job.contenders = contenders;
     job.processes = processes;
+    job.mutexes = mutexes;
     job.url = words.cli.store;
     if (strcmp(words.words[0], "report") == 0) {
         return simba__bench_report(&words.cli, &job, html);
