@@ -4,12 +4,16 @@
  *   W ns    wants it            A ns    owns it
  *   S ns    still owns it       R ns    is about to release it
  *   E ns    wants it no more
+ *   G ns sent until    read that it owns it, for which it had asked at `sent`:
+ * by that its lease, first or renewed, ends at `until`
  *
+ * Only players tell G: a JVM does not say when it asked.
  * Times are of CLOCK_MONOTONIC, as System.nanoTime() is on Linux. Each line is
  * one write, so that one who is killed has said all. */
 #ifndef INTEROP_CONTENDER_H
 #define INTEROP_CONTENDER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +60,47 @@ static inline void say_of(char what, int64_t ns)
 static inline void say(char what)
 {
     say_of(what, now_ns());
+}
+
+/* It has just read that it owns it. */
+static inline void say_granted(const struct plan *plan, int64_t sent_ns)
+{
+    char line[96];
+    int64_t lease_ns =
+        ((int64_t)plan->ttl_ms + plan->transition_ms) * INT64_C(1000000);
+    int length =
+        snprintf(line, sizeof line, "G %lld %lld %lld\n", (long long)now_ns(),
+                 (long long)sent_ns, (long long)(sent_ns + lease_ns));
+
+    if (write(1, line, (size_t)length) != length) {
+        exit(1);
+    }
+}
+
+/* Is to be called before a player asks. In one of INTEROP_STOPS calls (0: none)
+ * the player is stopped within the next 3 ms, so before it has asked, before it
+ * has read the reply, or when it owns it; and for a second more than a lease.
+ */
+static inline void maybe_stop(const struct plan *plan)
+{
+    const char *text = getenv("INTEROP_STOPS");
+    long stops = text == NULL ? 0 : strtol(text, NULL, 10);
+    int64_t after_ns = random() % 3000000;
+    pid_t player = getpid();
+
+    if (stops == 0 || random() % stops != 0) {
+        return;
+    }
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+    if (fork() != 0) {
+        return;
+    }
+    nap_ns(after_ns);
+    if (getppid() == player && kill(player, SIGSTOP) == 0) {
+        nap_ms((int64_t)plan->ttl_ms + plan->transition_ms + 1000);
+        (void)kill(player, SIGCONT);
+    }
+    _exit(0);
 }
 
 static inline struct plan read_plan(char **argv)

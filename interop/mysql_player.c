@@ -94,11 +94,15 @@ static bool contend(struct player *player)
     bool is_mine = false;
 
     player->next_ms = player->plan.ttl_ms;
+    maybe_stop(&player->plan);
     player->asked_ns = now_ns();
     if (!run(player, "begin") || !update(player) || !look(player, &is_mine) ||
         !run(player, "commit")) {
         run(player, "rollback");
         return false;
+    }
+    if (is_mine) {
+        say_granted(&player->plan, player->asked_ns);
     }
     return is_mine;
 }

@@ -75,16 +75,30 @@ static long long run(const struct player *player, const char *script)
     return number;
 }
 
+/* Asks for a lease, or for one more; its ttl runs from when it is told, as a
+ * JVM's does. What was told. */
+static long long ask(struct player *player, const char *script, long long yes)
+{
+    const struct plan *plan = &player->plan;
+    int64_t sent_ns;
+    long long told;
+
+    maybe_stop(plan);
+    sent_ns = now_ns();
+    told = run(player, script);
+    if (told == yes) {
+        say_granted(plan, sent_ns);
+        player->ttl_at_ns = now_ns() + (int64_t)plan->ttl_ms * 1000000;
+    }
+    return told;
+}
+
 /* It renews when its ttl is over, and believes to own it until it is told. */
 static bool is_owner(void *user)
 {
     struct player *player = user;
 
-    if (now_ns() >= player->ttl_at_ns) {
-        player->ttl_at_ns = now_ns() + (int64_t)player->plan.ttl_ms * 1000000;
-        return run(player, RENEW) == 1;
-    }
-    return true;
+    return now_ns() < player->ttl_at_ns || ask(player, RENEW, 1) == 1;
 }
 
 /* Reads what has come. Did anybody release it? */
@@ -156,12 +170,12 @@ int main(int argc, char **argv)
         long long left_ms;
 
         say('W');
-        while ((left_ms = run(&player, ACQUIRE)) != -1 && is_time_left(plan)) {
+        while ((left_ms = ask(&player, ACQUIRE, -1)) != -1 &&
+               is_time_left(plan)) {
             left_ms += random() % 1200 - 200;
             wait_for(&player, left_ms > 0 ? left_ms : 0);
         }
         if (left_ms == -1) {
-            player.ttl_at_ns = now_ns() + (int64_t)plan->ttl_ms * 1000000;
             work(plan, is_owner, &player);
         }
         run(&player, RELEASE);
