@@ -84,8 +84,11 @@ static void signal_all(const pid_t *pids, int count, int signal)
 
 static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER;
 
+/* Until so many ms from now; 0: only tokens that begin anew. */
 static void excuse(const char *why, pid_t pid, int64_t from_us, int64_t ms)
 {
+    int64_t until_us = ms == 0 ? 0 : section_now_us() + ms * 1000;
+
     pthread_mutex_lock(&book);
     if (storm.excuse_count == storm.excuse_room) {
         storm.excuse_room = storm.excuse_room == 0 ? 64 : 2 * storm.excuse_room;
@@ -96,7 +99,7 @@ static void excuse(const char *why, pid_t pid, int64_t from_us, int64_t ms)
         }
     }
     storm.excuses[storm.excuse_count++] =
-        (struct excuse){why, from_us, section_now_us() + ms * 1000, pid, 0};
+        (struct excuse){why, from_us, until_us, pid, 0};
     pthread_mutex_unlock(&book);
 }
 

@@ -229,6 +229,68 @@ static void judge_exclusion(struct judgement *j, const struct stays *all)
     }
 }
 
+/* --- how long it excuses ------------------------------------------------- */
+
+static int by_number(const void *left, const void *right)
+{
+    return compare_numbers(*(const int64_t *)left, *(const int64_t *)right);
+}
+
+/* Who is excused at this time: nobody, some process, or (2) everybody? */
+static int find_excused(const struct judgement *j, int64_t us)
+{
+    int excused = 0;
+
+    for (size_t i = 0; i < j->excuse_count && excused < 2; i++) {
+        const struct excuse *e = &j->excuses[i];
+
+        if (e->from_us <= us && us < e->until_us) {
+            excused = e->pid == 0 ? 2 : 1;
+        }
+    }
+    return excused;
+}
+
+static int64_t within(int64_t us, int64_t from_us, int64_t until_us)
+{
+    return us < from_us ? from_us : us > until_us ? until_us : us;
+}
+
+/* Between two times at which an excuse begins or ends nothing changes. */
+static void judge_excuses(struct judgement *j, const struct stays *all)
+{
+    int64_t from_us = INT64_MAX, until_us = 0, *times;
+    size_t count = 0;
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct stay *s = &all->items[i];
+
+        from_us = s->from_us < from_us ? s->from_us : from_us;
+        until_us = s->until_us > until_us ? s->until_us : until_us;
+    }
+    if (from_us >= until_us) {
+        return;
+    }
+    j->verdict.span_us = until_us - from_us;
+    times = malloc((2 * j->excuse_count + 1) * sizeof *times);
+    if (times == NULL) {
+        die();
+    }
+    for (size_t i = 0; i < j->excuse_count; i++) {
+        times[count++] = within(j->excuses[i].from_us, from_us, until_us);
+        times[count++] = within(j->excuses[i].until_us, from_us, until_us);
+    }
+    times[count++] = until_us;
+    qsort(times, count, sizeof *times, by_number);
+    for (size_t i = 0; i + 1 < count; i++) {
+        int excused = find_excused(j, times[i]);
+
+        j->verdict.excused_us += excused == 2 ? times[i + 1] - times[i] : 0;
+        j->verdict.partly_us += excused == 1 ? times[i + 1] - times[i] : 0;
+    }
+    free(times);
+}
+
 /* --- sets ---------------------------------------------------------------- */
 
 static int compare_texts(const void *left, const void *right)
@@ -297,6 +359,7 @@ struct verdict oracle_judge(const char *directory,
 
     j.verdict.sections = all.count;
     judge_exclusion(&j, &all);
+    judge_excuses(&j, &all);
     j.verdict.lost[0] =
         oracle_count_lost(directory, "set", &j.verdict.added[0]);
     j.verdict.lost[1] =

@@ -12,9 +12,10 @@
  * while, or for one process from then on. */
 struct excuse {
     const char *why;
-    int64_t from_us, until_us;
-    pid_t pid;    /* 0: for all */
-    size_t count; /* of overlaps that it excused */
+    int64_t from_us, until_us; /* until 0: it excuses no overlap, but tokens
+                                * that begin anew after it */
+    pid_t pid;                 /* 0: for all */
+    size_t count;              /* of overlaps that it excused */
 };
 
 struct verdict {
@@ -23,6 +24,9 @@ struct verdict {
     size_t tokens_back;       /* a later section with a token not above */
     size_t added[2], lost[2]; /* to the set, and to the fenced one */
     int64_t longest_us;       /* without anybody inside */
+    int64_t span_us;          /* from the first section to the last */
+    int64_t excused_us;       /* of these, while everybody was excused */
+    int64_t partly_us;        /* and while only some process was */
 };
 
 /** Prints what it finds as comments of TAP; counts in the excuses. */

@@ -139,6 +139,12 @@ static void sql_kill(int node)
     shell("\"$SIMBA_SERVER_CONTROL\" --stop");
 }
 
+static void sql_stop(int node)
+{
+    (void)node;
+    shell("\"$SIMBA_SERVER_CONTROL\" --shutdown");
+}
+
 static void sql_run(int node)
 {
     bool is_up = false;
@@ -233,6 +239,11 @@ static void etcd_open(const char *directory)
 static void etcd_kill(int node)
 {
     shell("\"$SIMBA_SERVER_CONTROL\" --stop %d", node + 1);
+}
+
+static void etcd_stop(int node)
+{
+    shell("\"$SIMBA_SERVER_CONTROL\" --shutdown %d", node + 1);
 }
 
 static void etcd_run(int node)
@@ -452,6 +463,7 @@ static const struct store stores[] = {
      .open = sql_open,
      .kill = sql_kill,
      .run = sql_run,
+     .stop = sql_stop,
      .pause = sql_pause,
      .step_clock = sql_step_clock,
      .set_read_only = mysql_set_read_only,
@@ -465,6 +477,7 @@ static const struct store stores[] = {
      .open = sql_open,
      .kill = sql_kill,
      .run = sql_run,
+     .stop = sql_stop,
      .pause = sql_pause,
      .step_clock = sql_step_clock,
      .set_read_only = postgres_set_read_only,
@@ -478,6 +491,7 @@ static const struct store stores[] = {
      .open = etcd_open,
      .kill = etcd_kill,
      .run = etcd_run,
+     .stop = etcd_stop,
      .pause = etcd_pause,
      .leader = etcd_leader,
      .end_sessions = etcd_end_sessions,

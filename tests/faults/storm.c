@@ -301,9 +301,19 @@ static bool is_healed(void)
     return true;
 }
 
-/* Each reason once. */
-static void tell_excuses(void)
+static double percent(int64_t part, int64_t whole)
 {
+    return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
+}
+
+/* For how long, and each reason once. A storm in which everything is excused
+ * proves nothing. */
+static void tell_excuses(const struct verdict *v)
+{
+    printf("# excused: %.1f %% of the time for all, and a process in %.1f %% "
+           "more\n",
+           percent(v->excused_us, v->span_us),
+           percent(v->partly_us, v->span_us));
     for (size_t i = 0; i < storm.excuse_count; i++) {
         const char *why = storm.excuses[i].why;
         size_t times = 0, overlaps = 0, first = i;
@@ -371,7 +381,7 @@ static void report(int64_t began_us, uint64_t seed, const char *limit)
         "# set by the lock alone: %zu added, %zu lost; set by the token: %zu "
         "added, %zu lost\n",
         v.added[0], v.lost[0], v.added[1], v.lost[1]);
-    tell_excuses();
+    tell_excuses(&v);
     if (limit != NULL) {
         ok(v.excused + v.overlaps > 0, "the limit shows: two are inside");
     } else {

@@ -21,7 +21,9 @@ static void put(const char *name, const char *text)
     fclose(file);
 }
 
-static struct verdict judge(const char *sections, struct excuse *excuse)
+static struct verdict judge_with(const char *sections,
+                                 struct excuse *excuses,
+                                 size_t excuse_count)
 {
     struct verdict v;
     char command[128];
@@ -33,10 +35,15 @@ static struct verdict judge(const char *sections, struct excuse *excuse)
     put("set.acks", "\na .\nb .\nd");
     put("fenced", "9\nx .\ny .");
     put("fenced.acks", "\nx .");
-    v = oracle_judge(directory, excuse, excuse == NULL ? 0 : 1);
+    v = oracle_judge(directory, excuses, excuse_count);
     snprintf(command, sizeof command, "rm -r '%s'", directory);
     assert_int_equal(system(command), 0);
     return v;
+}
+
+static struct verdict judge(const char *sections, struct excuse *excuse)
+{
+    return judge_with(sections, excuse, excuse == NULL ? 0 : 1);
 }
 
 /* Their last line may be cut. */
@@ -83,6 +90,37 @@ TEST(test_oracle__excuses_what_is_excused_only)
     assert_int_equal(judge(both, &theirs).excused, 1);
     assert_int_equal(judge(both, &late).overlaps, 1);
     assert_int_equal(judge(both, &others).overlaps, 1);
+}
+
+/* Where everything is excused, nothing is shown: the share is told. */
+TEST(test_oracle__tells_for_how_long_it_excuses)
+{
+    static const char sections[] = "1 100 5 m 100 100 .\n1 100 5 m 120 120 .\n"
+                                   "2 150 6 n 150 150 .\n"
+                                   "2 150 6 n 200 200 .\n";
+    struct excuse all[] = {{"", 50, 110, 0, 0},  {"", 105, 120, 0, 0},
+                           {"", 150, 160, 0, 0}, {"", 190, 230, 7, 0},
+                           {"", 195, 199, 8, 0}, {"", 180, 0, 0, 0}};
+    struct verdict v = judge_with(sections, all, 6);
+
+    assert_int_equal(v.span_us, 100);
+    assert_int_equal(v.excused_us, 30);
+    assert_int_equal(v.partly_us, 10);
+    assert_int_equal(judge("", NULL).span_us, 0);
+}
+
+/* A step back of a server's clock excuses tokens, but no overlap. */
+TEST(test_oracle__excuses_no_overlap_by_what_excuses_tokens)
+{
+    struct excuse back = {"", 35, 0, 0, 0};
+    struct verdict v = judge("1 10 6 m 10 11 .\n2 30 5 m 30 31 .\n"
+                             "1 10 6 m 40 41 .\n2 30 5 m 50 51 .\n"
+                             "3 60 4 m 60 61 .\n",
+                             &back);
+
+    assert_int_equal(v.overlaps, 1);
+    assert_int_equal(v.excused, 0);
+    assert_int_equal(v.tokens_back, 1);
 }
 
 TEST(test_oracle__sees_tokens_that_go_back_and_elements_that_are_lost)
