@@ -77,25 +77,26 @@ static inline void say_granted(const struct plan *plan, int64_t sent_ns)
     }
 }
 
-/* Is to be called before a player asks. In one of INTEROP_STOPS calls (0: none)
- * the player is stopped within the next 3 ms, so before it has asked, before it
- * has read the reply, or when it owns it; and for a second more than a lease.
+/* Is a player to be stopped at this request? At one of INTEROP_STOPS; 0: none.
  */
-static inline void maybe_stop(const struct plan *plan)
+static inline bool is_to_stop(void)
 {
     const char *text = getenv("INTEROP_STOPS");
     long stops = text == NULL ? 0 : strtol(text, NULL, 10);
-    int64_t after_ns = random() % 3000000;
+
+    return stops > 0 && random() % stops == 0;
+}
+
+/* The player is stopped in so many ns, for a second more than a lease. */
+static inline void stop_in(const struct plan *plan, int64_t ns)
+{
     pid_t player = getpid();
 
-    if (stops == 0 || random() % stops != 0) {
-        return;
-    }
     signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
     if (fork() != 0) {
         return;
     }
-    nap_ns(after_ns);
+    nap_ns(ns);
     if (getppid() == player && kill(player, SIGSTOP) == 0) {
         nap_ms((int64_t)plan->ttl_ms + plan->transition_ms + 1000);
         (void)kill(player, SIGCONT);

@@ -13,6 +13,9 @@
 #define NOW       "cast(unix_timestamp(current_timestamp(3)) * 1000 as unsigned)"
 #define NOW_EXACT "(unix_timestamp(current_timestamp(3)) * 1000)"
 
+/* Before it asks, before it reads the reply, or when it owns it. */
+enum { STOP_SPREAD_NS = 3000000 };
+
 struct player {
     struct plan plan;
     bool has_tokens;
@@ -94,7 +97,9 @@ static bool contend(struct player *player)
     bool is_mine = false;
 
     player->next_ms = player->plan.ttl_ms;
-    maybe_stop(&player->plan);
+    if (is_to_stop()) {
+        stop_in(&player->plan, random() % STOP_SPREAD_NS);
+    }
     player->asked_ns = now_ns();
     if (!run(player, "begin") || !update(player) || !look(player, &is_mine) ||
         !run(player, "commit")) {

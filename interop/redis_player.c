@@ -14,7 +14,12 @@
 #include <hiredis/hiredis.h>
 #include <poll.h>
 
-enum { REACTION_LEAST_NS = 2000000, REACTION_SPREAD_NS = 6000000 };
+enum {
+    REACTION_LEAST_NS = 2000000,
+    REACTION_SPREAD_NS = 6000000,
+    STOP_SPREAD_NS = 3000000,
+    STOP_MS = 20, /* until it has been stopped */
+};
 
 /* KEYS: the lease. ARGV: id, lease ms, 1 for a version with a queue. */
 #define ACQUIRE                                                                \
@@ -55,16 +60,27 @@ struct player {
     const char *has_queue;
     redisContext *requests, *channels;
     int64_t ttl_at_ns;
+    bool stops_before_reply;
 };
 
 static long long run(const struct player *player, const char *script)
 {
     const struct plan *plan = &player->plan;
-    redisReply *reply = redisCommand(
-        player->requests, "EVAL %s 1 simba:{%s} %s %d %s", script, plan->mutex,
-        plan->id, plan->ttl_ms + plan->transition_ms, player->has_queue);
+    redisReply *reply = NULL;
+    int is_sent = 0;
     long long number;
 
+    redisAppendCommand(player->requests, "EVAL %s 1 simba:{%s} %s %d %s",
+                       script, plan->mutex, plan->id,
+                       plan->ttl_ms + plan->transition_ms, player->has_queue);
+    while (!is_sent &&
+           redisBufferWrite(player->requests, &is_sent) == REDIS_OK) {
+    }
+    if (player->stops_before_reply) {
+        stop_in(plan, 0);
+        nap_ms(STOP_MS);
+    }
+    redisGetReply(player->requests, (void **)&reply);
     if (reply == NULL || reply->type != REDIS_REPLY_INTEGER) {
         fprintf(stderr, "redis: %s\n",
                 reply == NULL ? player->requests->errstr : reply->str);
@@ -83,9 +99,15 @@ static long long ask(struct player *player, const char *script, long long yes)
     int64_t sent_ns;
     long long told;
 
-    maybe_stop(plan);
+    if (is_to_stop()) {
+        player->stops_before_reply = random() % 2 == 0;
+        if (!player->stops_before_reply) {
+            stop_in(plan, random() % STOP_SPREAD_NS);
+        }
+    }
     sent_ns = now_ns();
     told = run(player, script);
+    player->stops_before_reply = false;
     if (told == yes) {
         say_granted(plan, sent_ns);
         player->ttl_at_ns = now_ns() + (int64_t)plan->ttl_ms * 1000000;
