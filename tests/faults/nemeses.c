@@ -115,10 +115,13 @@ static int64_t some_ms(void)
 
 static int any_node(void)
 {
-    return storm.store->nodes == 0 ? 0
-           : storm.store->leader != NULL && draw(2) == 0
-               ? storm.store->leader()
-               : (int)draw((uint64_t)storm.store->nodes);
+    int leader = storm.store->leader != NULL && draw(2) == 0
+                     ? storm.store->leader()
+                     : -1;
+
+    return leader >= 0              ? leader
+           : storm.store->nodes > 0 ? (int)draw((uint64_t)storm.store->nodes)
+                                    : 0;
 }
 
 /* One process of a contender: of a lock that may be its front, its guardian, or
@@ -230,22 +233,29 @@ static void settle(void)
     }
 }
 
+/* Run one that has ended again, after a while; but a master that is back before
+ * it is succeeded has forgotten everything. */
+static void run_again(int node, int64_t ms)
+{
+    int leader;
+
+    if (storm.store->settle == NULL) {
+        storm_rest_ms(ms);
+    }
+    while (storm.store->settle != NULL && storm_goes_on() &&
+           ((leader = storm.store->leader()) == node || leader < 0)) {
+        storm_rest_ms(100);
+    }
+    storm.store->run(node);
+    settle();
+}
+
 static bool kill_server(void)
 {
     int node = any_node();
 
     storm.store->kill(node);
-    if (storm.store->settle == NULL) {
-        storm_rest_ms(some_ms());
-    }
-    /* A master that is back before it is succeeded has forgotten everything. */
-    for (int i = 0; i < 300 && storm.store->settle != NULL &&
-                    storm.store->leader() == node;
-         i++) {
-        storm_rest_ms(100);
-    }
-    storm.store->run(node);
-    settle();
+    run_again(node, some_ms());
     return true;
 }
 
@@ -254,9 +264,7 @@ static bool restart_server(void)
     int node = any_node();
 
     storm.store->stop(node);
-    storm_rest_ms(some_ms() / 2);
-    storm.store->run(node);
-    settle();
+    run_again(node, some_ms() / 2);
     return true;
 }
 
@@ -273,9 +281,11 @@ static bool pause_server(void)
 
 static bool fail_over(void)
 {
-    int node;
+    int node = storm.store->leader();
 
-    node = storm.store->leader();
+    if (node < 0) {
+        return false;
+    }
     storm.store->pause(node, true);
     storm_rest_ms(storm_lease_ms() * 2);
     storm.store->pause(node, false);
@@ -327,11 +337,19 @@ static bool make_read_only(void)
     return true;
 }
 
+/* Servers end by it, or (MariaDB) wait for a minute before they write again,
+ * with their locks: each is started anew. */
 static bool fill_disk(void)
 {
-    storm.store->fill_disk(true);
+    int node = any_node();
+
+    storm.store->fill_disk(node, true);
     storm_rest_ms(some_ms());
-    storm.store->fill_disk(false);
+    storm.store->fill_disk(node, false);
+    if (storm.store->kill != NULL) {
+        storm.store->kill(node);
+        run_again(node, 0);
+    }
     return true;
 }
 
@@ -421,7 +439,7 @@ static bool remove_file(void)
 {
     int64_t from = section_now_us();
 
-    shell("rm -f '%s'/disk/store.db*", storm.directory);
+    storm.store->remove();
     excuse("(b) the file removed", 0, from, storm_lease_ms() * 4);
     return true;
 }
@@ -453,7 +471,7 @@ struct nemesis nemeses[] = {
     {"replies held", hold_replies, 4, OF_NETWORK, NEEDS(name), 0},
     {"all held", hold_all, 3, OF_NETWORK, NEEDS(name), 0},
     {"slow", slow_down, 2, OF_NETWORK, NEEDS(name), 0},
-    {"file removed", remove_file, 0, OF_SERVERS, NEEDS(name), 0},
+    {"file removed", remove_file, 0, OF_SERVERS, NEEDS(remove), 0},
     {NULL, NULL, 0, OF_PROCESSES, 0, 0}};
 
 /* --- side by side --------------------------------------------------------- */
@@ -472,25 +490,25 @@ struct rank {
     int64_t end_us;
 };
 
-static bool is_known(const struct nemesis *nemesis)
+bool nemesis_is_possible(const struct nemesis *nemesis,
+                         const struct store *store)
 {
     static const char none[sizeof(void (*)(void))];
-    const char *needed = (const char *)storm.store + nemesis->needs;
+    const char *needed = (const char *)store + nemesis->needs;
 
-    return memcmp(needed, none, sizeof none) != 0;
+    return memcmp(needed, none, sizeof none) != 0 &&
+           (nemesis->kind != OF_NETWORK || store->nodes > 0);
 }
 
-/* Where there is a proxy, the network can fail. */
 static bool is_possible(const struct nemesis *nemesis)
 {
-    return is_known(nemesis) &&
-           (nemesis->kind != OF_NETWORK || store_proxy_count > 0);
+    return nemesis_is_possible(nemesis, storm.store);
 }
 
 struct nemesis *nemesis_find(const char *name)
 {
     for (int i = 0; nemeses[i].name != NULL; i++) {
-        if (strcmp(nemeses[i].name, name) == 0 && is_known(&nemeses[i])) {
+        if (strcmp(nemeses[i].name, name) == 0 && is_possible(&nemeses[i])) {
             return &nemeses[i];
         }
     }

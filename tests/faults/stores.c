@@ -18,7 +18,7 @@
 #endif
 
 char store_url[1200];
-struct proxy *store_proxies[NODES_MOST];
+struct proxy *store_proxies[PROXIES_MOST];
 int store_proxy_count;
 
 /* --- what they share ----------------------------------------------------- */
@@ -95,9 +95,24 @@ static void sqlite_close(void)
     shell("umount -l '%s'", sqlite_directory);
 }
 
-static void sqlite_fill(bool is_full)
+static void sqlite_fill(int node, bool is_full)
 {
+    (void)node;
     fill(sqlite_directory, is_full);
+}
+
+/* For who opens it from now on: who has it open may write, and keeps the kernel
+ * from making the disk itself so. */
+static void sqlite_set_read_only(bool is_on)
+{
+    shell(is_on ? "mount --bind '%s' '%s' && mount -o remount,bind,ro '%s'"
+                : "umount -l '%s'",
+          sqlite_directory, sqlite_directory, sqlite_directory);
+}
+
+static void sqlite_remove(void)
+{
+    shell("rm -f '%s'/store.db*", sqlite_directory);
 }
 
 static void sqlite_forget(void)
@@ -174,17 +189,13 @@ static void sql_step_clock(long ahead_ms)
           ahead_ms);
 }
 
-/* MariaDB waits for a minute before it writes again, with its locks. */
-static void sql_fill(bool is_full)
+static void sql_fill(int node, bool is_full)
 {
     char path[512];
 
+    (void)node;
     snprintf(path, sizeof path, "%s/data", variable("SIMBA_SERVER_DIR"));
     fill(path, is_full);
-    if (!is_full) {
-        sql_kill(0);
-        sql_run(0);
-    }
 }
 
 static void sql_forget(void)
@@ -257,6 +268,20 @@ static void etcd_pause(int node, bool is_on)
           is_on ? "STOP" : "CONT", node + 1);
 }
 
+static void etcd_set_read_only(bool is_on)
+{
+    shell("\"$SIMBA_SERVER_CONTROL\" --%s", is_on ? "alarm" : "disarm");
+}
+
+static void etcd_fill(int node, bool is_full)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%d.data", variable("SIMBA_SERVER_DIR"),
+             node + 1);
+    fill(path, is_full);
+}
+
 static int etcd_leader(void)
 {
     for (int i = 0; i < NODES_MOST; i++) {
@@ -268,7 +293,7 @@ static int etcd_leader(void)
             return i;
         }
     }
-    return 0;
+    return -1;
 }
 
 /* One lease is revoked, and what was is forgotten. */
@@ -298,6 +323,9 @@ static void redis_open(const char *directory)
     memset(&redis, 0, sizeof redis);
     redis.node_count = 1;
     redis_prepare(node);
+    shell("mount -t tmpfs -o size=64m,mode=700 simba-faults '%s'",
+          node->directory);
+    redis_option(node, "--auto-aof-rewrite-min-size", "4mb");
     node->has_own_clock = true;
     redis_step_clock(node, 0);
     redis_option(node, "--appendonly", "yes");
@@ -307,20 +335,27 @@ static void redis_open(const char *directory)
              through_proxy(node->port));
 }
 
+static void redis_fill(int node, bool is_full)
+{
+    fill(redis.nodes[node].directory, is_full);
+}
+
 /* Both of its replicas, as fewer are no promise: one that acknowledges to a
- * master which was succeeded forgets it when it follows the next. */
+ * master which was succeeded forgets it when it follows the next. Sentinels,
+ * replicas and contenders all come through the proxies. */
 static void redis_sentinel_open(const char *directory)
 {
     const char *replicas = getenv("FAULTS_REPLICAS");
 
     (void)directory;
-    redis_shape_start(&redis, "sentinel");
+    redis_shape_start_behind(&redis, through_proxy);
     snprintf(store_url, sizeof store_url, "%s&replicas=%.8s", redis.url,
              replicas == NULL ? "2" : replicas);
 }
 
 static void redis_close(void)
 {
+    shell("umount -l '%s'", redis.nodes[0].directory);
     redis_shape_remove(&redis);
 }
 
@@ -356,11 +391,15 @@ static void redis_set_read_only(bool is_on)
                  is_on ? "REPLICAOF 127.0.0.1 1" : "REPLICAOF NO ONE");
 }
 
+/* Of one, or of all servers behind sentinels. */
 static void redis_end_sessions(void)
 {
-    shell(
-        "for t in normal pubsub; do redis-cli -p %d client kill type $t; done",
-        redis.nodes[0].port);
+    for (int i = 0; i < NODES_MOST && redis.nodes[i].pid != 0; i++) {
+        shell(
+            "for t in normal pubsub; do timeout 2 redis-cli -p %d client kill "
+            "type $t; done",
+            redis.nodes[i].port);
+    }
 }
 
 static void redis_forget(void)
@@ -373,11 +412,34 @@ static int redis_master(void)
     for (int i = 0; i < NODES_MOST; i++) {
         if (shell("timeout 2 redis-cli -p %d SENTINEL "
                   "get-master-addr-by-name simba | grep -qx %d",
-                  redis.nodes[3].port, redis.nodes[i].port)) {
+                  redis.nodes[3].port, proxy_port(store_proxies[i]))) {
             return i;
         }
     }
-    return 0;
+    return -1;
+}
+
+/* The master wants more replicas than there are. */
+static void redis_sentinel_set_read_only(bool is_on)
+{
+    int master = redis_master();
+
+    for (int i = 0; i < NODES_MOST; i++) {
+        if (i == master || !is_on) {
+            shell("timeout 2 redis-cli -p %d CONFIG SET min-replicas-to-write "
+                  "%d",
+                  redis.nodes[i].port, is_on ? 9 : 0);
+        }
+    }
+}
+
+static void redis_sentinel_forget(void)
+{
+    int master = redis_master();
+
+    if (master >= 0) {
+        shell("timeout 5 redis-cli -p %d flushall", redis.nodes[master].port);
+    }
 }
 
 /* Until one is master by all sentinels and by itself, and two follow it. */
@@ -386,7 +448,7 @@ static void redis_settle(void)
     for (int i = 0; i < 300; i++) {
         int master = redis_master();
 
-        if (redis.nodes[master].pid != 0 &&
+        if (master >= 0 && redis.nodes[master].pid != 0 &&
             shell("timeout 2 redis-cli -p %d INFO replication | tr -d '\\r' | "
                   "grep -c 'role:master\\|connected_slaves:2' | grep -qx 2",
                   redis.nodes[master].port)) {
@@ -409,6 +471,7 @@ static void zookeeper_open(const char *directory)
 
     (void)directory;
     servers_tick(200);
+    servers_small(200);
     servers_start(&zookeeper, NODES_MOST);
     for (int i = 0; i < NODES_MOST; i++) {
         length += (size_t)snprintf(
@@ -427,6 +490,11 @@ static void zookeeper_kill(int node)
     server_kill(&zookeeper, node);
 }
 
+static void zookeeper_stop(int node)
+{
+    server_stop(&zookeeper, node);
+}
+
 static void zookeeper_run(int node)
 {
     server_start(&zookeeper, node);
@@ -438,11 +506,17 @@ static void zookeeper_pause(int node, bool is_on)
     kill(zookeeper.one[node].pid, is_on ? SIGSTOP : SIGCONT);
 }
 
+static void zookeeper_fill(int node, bool is_full)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/%d", zookeeper.directory, node);
+    fill(path, is_full);
+}
+
 static int zookeeper_leader(void)
 {
-    int leader = servers_leader(&zookeeper);
-
-    return leader < 0 ? 0 : leader;
+    return servers_leader(&zookeeper);
 }
 #endif
 
@@ -454,8 +528,10 @@ static const struct store stores[] = {
      .transition_ms = 400,
      .open = sqlite_open,
      .close = sqlite_close,
+     .set_read_only = sqlite_set_read_only,
      .fill_disk = sqlite_fill,
-     .forget = sqlite_forget},
+     .forget = sqlite_forget,
+     .remove = sqlite_remove},
     {.name = "mysql",
      .ttl_ms = 2000,
      .transition_ms = 1000,
@@ -494,6 +570,8 @@ static const struct store stores[] = {
      .stop = etcd_stop,
      .pause = etcd_pause,
      .leader = etcd_leader,
+     .set_read_only = etcd_set_read_only,
+     .fill_disk = etcd_fill,
      .end_sessions = etcd_end_sessions,
      .forget = etcd_forget},
 #ifdef HAS_REDIS
@@ -509,6 +587,7 @@ static const struct store stores[] = {
      .pause = redis_node_pause,
      .step_clock = redis_node_step,
      .set_read_only = redis_set_read_only,
+     .fill_disk = redis_fill,
      .end_sessions = redis_end_sessions,
      .forget = redis_forget},
     {.name = "sentinel",
@@ -519,9 +598,13 @@ static const struct store stores[] = {
      .close = redis_close,
      .kill = redis_node_kill,
      .run = redis_node_run,
+     .stop = redis_node_stop,
      .pause = redis_node_pause,
      .leader = redis_master,
-     .settle = redis_settle},
+     .settle = redis_settle,
+     .set_read_only = redis_sentinel_set_read_only,
+     .end_sessions = redis_end_sessions,
+     .forget = redis_sentinel_forget},
 #endif
 #ifdef HAS_ZOOKEEPER
     {.name = "zookeeper",
@@ -532,17 +615,26 @@ static const struct store stores[] = {
      .close = zookeeper_close,
      .kill = zookeeper_kill,
      .run = zookeeper_run,
+     .stop = zookeeper_stop,
      .pause = zookeeper_pause,
-     .leader = zookeeper_leader},
+     .leader = zookeeper_leader,
+     .fill_disk = zookeeper_fill},
 #endif
 };
 
+const struct store *store_at(size_t n)
+{
+    return n < sizeof stores / sizeof stores[0] ? &stores[n] : NULL;
+}
+
 const struct store *store_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
-        if (strcmp(stores[i].name, name) == 0) {
-            return &stores[i];
+    const struct store *store;
+
+    for (size_t i = 0; (store = store_at(i)) != NULL; i++) {
+        if (strcmp(store->name, name) == 0) {
+            break;
         }
     }
-    return NULL;
+    return store;
 }

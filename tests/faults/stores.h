@@ -5,14 +5,15 @@
 #include "fixtures/tcp_proxy.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-enum { NODES_MOST = 3 };
+enum { NODES_MOST = 3, PROXIES_MOST = 6 };
 
 /* What a store does not have is NULL. */
 struct store {
     const char *name;
     int ttl_ms, transition_ms;
-    int nodes;
+    int nodes; /* with a network between them and contenders; 0: it has none */
     /** Start it in this directory; SQL servers and etcd run already. */
     void (*open)(const char *directory);
     void (*close)(void);
@@ -20,22 +21,26 @@ struct store {
     void (*run)(int node);               /**< again, and wait for it */
     void (*stop)(int node);              /**< orderly */
     void (*pause)(int node, bool is_on); /**< SIGSTOP, SIGCONT */
-    int (*leader)(void);                 /**< where there is a failover */
-    void (*settle)(void);                /**< wait until it is over */
-    void (*step_clock)(long ahead_ms);   /**< of the server */
+    int (*leader)(void);  /**< where there is a failover; -1: not known */
+    void (*settle)(void); /**< wait until it is over */
+    void (*step_clock)(long ahead_ms); /**< of the server */
     void (*set_read_only)(bool is_on);
-    void (*fill_disk)(bool is_full);
+    void (*fill_disk)(int node, bool is_full);
     void (*end_sessions)(void); /**< as an administrator may */
     void (*forget)(void);       /**< all it kept of mutexes */
+    void (*remove)(void);       /**< what it keeps them in */
 };
 
 /* Set by open: where contenders find it, and proxies on their way. */
 extern char store_url[1200];
-extern struct proxy *store_proxies[NODES_MOST];
+extern struct proxy *store_proxies[PROXIES_MOST];
 extern int store_proxy_count;
 
 /** By its name; NULL: it was not built, or there is none. */
 const struct store *store_find(const char *name);
+
+/** The n-th; NULL: there are no more. */
+const struct store *store_at(size_t n);
 
 /** Once contenders have ended. */
 void store_close_proxies(void);

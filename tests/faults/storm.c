@@ -1,13 +1,15 @@
 /* A storm of real faults over contenders of several mutexes.
  *
  *   storm STORE FAULTS SECONDS SEED [LIMIT]
+ *   storm --nemeses
  *
- * ends after so many faults or so many seconds, whichever is first. What
- * befalls them is drawn from the seed; what becomes of it, the oracle says.
- * LIMIT is one nemesis that shows what no lock can keep (docs/faults.md): then
- * a breach must be seen. SIMBA, GUARDED, CONTENDER and STEP_CLOCK are set at
- * build time; FAULTS_DIR is where the run is left, else it is removed. Prints
- * TAP. */
+ * The second tells which nemesis can be on which store, as docs/faults.md has
+ * it. The first ends after so many faults or so many seconds, whichever is
+ * first. What befalls them is drawn from the seed; what becomes of it, the
+ * oracle says. LIMIT is one nemesis that shows what no lock can keep
+ * (docs/faults.md): then a breach must be seen. SIMBA, GUARDED, CONTENDER and
+ * STEP_CLOCK are set at build time; FAULTS_DIR is where the run is left, else
+ * it is removed. Prints TAP. */
 #define _GNU_SOURCE
 #include "storm.h"
 
@@ -394,6 +396,31 @@ static void report(int64_t began_us, uint64_t seed, const char *limit)
        "the set guarded by the token lost none");
 }
 
+/* Which nemesis can be on which store; "limit": if it is named only. */
+static void tell_nemeses(void)
+{
+    const struct store *store;
+
+    fputs("| nemesis |", stdout);
+    for (size_t n = 0; (store = store_at(n)) != NULL; n++) {
+        printf(" %s |", store->name);
+    }
+    fputs("\n|---|", stdout);
+    for (size_t n = 0; store_at(n) != NULL; n++) {
+        fputs("---|", stdout);
+    }
+    putchar('\n');
+    for (const struct nemesis *it = nemeses; it->name != NULL; it++) {
+        printf("| %s |", it->name);
+        for (size_t n = 0; (store = store_at(n)) != NULL; n++) {
+            printf(" %s |", !nemesis_is_possible(it, store) ? "–"
+                            : it->weight == 0               ? "limit"
+                                                            : "yes");
+        }
+        putchar('\n');
+    }
+}
+
 int main(int argc, char **argv)
 {
     int faults = argc > 2 ? atoi(argv[2]) : 0;
@@ -403,6 +430,10 @@ int main(int argc, char **argv)
     size_t added;
     uint64_t seed;
 
+    if (argc == 2 && strcmp(argv[1], "--nemeses") == 0) {
+        tell_nemeses();
+        return 0;
+    }
     storm.store = argc >= 5 ? store_find(argv[1]) : NULL;
     if (storm.store == NULL) {
         fputs("usage: storm STORE FAULTS SECONDS SEED [LIMIT]\n", stderr);

@@ -72,6 +72,10 @@ struct nemesis {
 /** Ends with one without a name. */
 extern struct nemesis nemeses[];
 
+/** Can it be on this store? */
+bool nemesis_is_possible(const struct nemesis *nemesis,
+                         const struct store *store);
+
 /** Of this name, if it can be on the store of the storm; NULL: there is none.
  */
 struct nemesis *nemesis_find(const char *name);
