@@ -466,6 +466,45 @@ one_in_doubt_is_not_passed() {
     } | finds
 }
 
+# For want of replicas, or it did not reach the store at all: its turn went by.
+one_whose_request_failed_is_not_passed() {
+    {
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 800 3 1 acquire "$(queued 12)"
+        sent 900 2 2 acquire
+        line answered 950 2 2 acquire ',"status":"unreachable"'
+        asked 960 3 2 acquire "$(mine 6)"
+        asked 990 2 3 acquire "$(queued 11)"
+    } | finds
+}
+
+# So it was not live (S11): the store wakes all that wait when its connection is
+# lost, and when it is back. A wake-up for one mutex says nothing of that.
+one_whose_connection_was_lost_is_not_passed() {
+    cut_off() {
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 800 3 1 acquire "$(queued 12)"
+        asked 960 3 2 acquire "$(mine 6)"
+        line wake_up "$1" "$2" 9 "" | sed "$3"
+        asked 990 2 2 acquire "$(queued 11)"
+    }
+    cut_off 970 2 's/"mutex":"m",//' | finds &&
+        cut_off 970 2 's/"mutex":"m",//' | as_before | finds &&
+        cut_off 970 2 '' | finds unfair &&
+        cut_off 970 4 's/"mutex":"m",//' | finds unfair
+}
+
+# It knows of no other position while it cannot reach the store.
+one_that_is_answered_by_its_own_process_is_not_passed() {
+    told() {
+        asked 200 2 1 acquire "$(queued 11),\"store_ms\":1000200"
+        asked 800 3 1 acquire "$(queued 12),\"store_ms\":1000800"
+        asked 960 3 2 acquire "$(mine 6)"
+        asked 990 2 2 acquire "$(queued 11)$1"
+    }
+    told '' | finds && told ',"store_ms":1000990' | finds unfair
+}
+
 one_who_left_is_not_passed() {
     {
         asked 200 2 1 acquire "$(queued 11)"

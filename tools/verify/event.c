@@ -257,6 +257,9 @@ static const char *parse_trace(const struct members *m,
     if (is_request && read_request(m->request) != SIMBA__DEED_OTHER) {
         take_request(m, deed);
     }
+    deed->is_cut_off =
+        m->mutex == NULL && (strcmp(m->trace, "wake_up") == 0 ||
+                             strcmp(m->trace, "hint") == 0 /* older logs */);
     return read_word(m->handle, &deed->handle) &&
                    read_attempt(m->attempt, &deed->attempt)
                ? NULL

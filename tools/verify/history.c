@@ -274,7 +274,21 @@ static bool add_answered(const struct simba__step *step)
         asked.request == SIMBA__DEED_ACQUIRE) {
         simba__queue_doubt(&answer);
     }
+    if (step->deed->outcome == SIMBA__DEED_FAILED &&
+        asked.request == SIMBA__DEED_ACQUIRE) {
+        simba__queue_failed(&answer);
+    }
     return step->deed->outcome != SIMBA__DEED_HEARD || hear(&answer, &asked);
+}
+
+/* Whatever mutexes they wait for. */
+static void cut_off(struct simba__history *history,
+                    const struct simba__deed *deed)
+{
+    for (struct simba__hash_link *l = simba__hash_next(&history->tracks, NULL);
+         l != NULL; l = simba__hash_next(&history->tracks, l)) {
+        simba__queue_cut_off((struct simba__track *)l, deed);
+    }
 }
 
 /* --- runs ---------------------------------------------------------------- */
@@ -370,6 +384,9 @@ bool simba__history_add(struct simba__history *history,
 
     if (deed->handle != 0) {
         confirm(history, deed);
+    }
+    if (deed->is_cut_off) {
+        cut_off(history, deed);
     }
     if (deed->kind == SIMBA__DEED_ALIVE || deed->kind == SIMBA__DEED_FAULT) {
         return true;

@@ -100,6 +100,8 @@ struct simba__deed {
     /* ENDED: when its user ceased to rely on it; OVER; FORCED */
     int64_t until_us;
     int64_t beat_ms; /* STARTED: when it was due, by the store; 0: no beat */
+    bool is_cut_off; /* ALIVE: the connection of its handle was lost, or is
+                      * back: all that wait by it are woken */
 };
 
 /* An overlap is told when the other owner shows a sign of life: a store that

@@ -4,7 +4,8 @@
  * told the very same one after the other was granted, and its waiter lease ran
  * all the while. One that the mutex was offered to and that did not come has
  * another position then, one of whose requests had no answer may have had the
- * mutex. */
+ * mutex. One of whose requests failed, or whose connection was lost, may have
+ * been passed until then. */
 #include "util/array.h"
 #include "verify/track.h"
 
@@ -48,6 +49,7 @@ bool simba__queue_asked(const struct simba__step *step)
     is_back = simba__tenure_is_known(track, step->deed->attempt);
     track->waiters[track->waiter_count++] = (struct simba__traced_waiter){
         .attempt = step->deed->attempt,
+        .handle = step->deed->handle,
         .first_us = is_back ? 0 : step->deed->at_us,
         .newest_us = step->deed->at_us,
         .waiter_us = step->deed->waiter_us,
@@ -124,6 +126,33 @@ void simba__queue_doubt(const struct simba__step *step)
     }
 }
 
+/* It stands there from now on, as far as is known. */
+static void begin_anew(struct simba__traced_waiter *s, int64_t us)
+{
+    s->is_passed = false;
+    s->told_us = us;
+}
+
+void simba__queue_failed(const struct simba__step *step)
+{
+    struct simba__traced_waiter *s =
+        find_waiter(step->track, step->deed->attempt);
+
+    if (s != NULL) {
+        begin_anew(s, step->deed->at_us);
+    }
+}
+
+void simba__queue_cut_off(struct simba__track *track,
+                          const struct simba__deed *deed)
+{
+    for (size_t i = 0; i < track->waiter_count; i++) {
+        if (track->waiters[i].handle == deed->handle) {
+            begin_anew(&track->waiters[i], deed->at_us);
+        }
+    }
+}
+
 void simba__queue_heard(const struct simba__step *step,
                         const struct simba__traced_request *asked)
 {
@@ -133,9 +162,12 @@ void simba__queue_heard(const struct simba__step *step,
     if (s == NULL || asked->sent_us < s->asked_us) {
         return; /* it has left, or a newer answer has overtaken this one */
     }
+    if (s->is_timed && deed->store_ms == 0) {
+        return; /* its own process answers, with what it knew */
+    }
+    s->is_timed = deed->store_ms != 0;
     if (!is_in_old_position(step, asked, s)) {
-        s->is_passed = false;
-        s->told_us = deed->at_us;
+        begin_anew(s, deed->at_us);
     }
     if (asked->sent_us > s->passed_us) {
         if (s->is_passed) {

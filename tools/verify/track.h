@@ -55,6 +55,7 @@ struct simba__traced_request {
 /* One who asks for the mutex, and may stand in the queue. */
 struct simba__traced_waiter {
     struct simba__deed_attempt attempt;
+    uint64_t handle;
     char id[SIMBA_ID_MAX + 1];
     int64_t first_us;  /* when it asked first; 0: before it had the mutex */
     int64_t newest_us; /* and last */
@@ -62,6 +63,7 @@ struct simba__traced_waiter {
     int64_t told_us;   /* when it was first told this one */
     int64_t asked_us;  /* of the last time it was told so */
     int64_t waiter_us; /* the shortest it ever asked for: it may come late */
+    bool is_timed;     /* told by the store, which tells its time */
     bool is_doubtful;  /* a question of it came to an unknown end */
     bool is_out;       /* it stands there no more, but comes back to it */
     bool is_passed;    /* somebody got the mutex before it */
@@ -196,6 +198,13 @@ void simba__queue_heard(const struct simba__step *step,
 void simba__queue_not_in(const struct simba__step *step);
 /** A question of it came to an unknown end. */
 void simba__queue_doubt(const struct simba__step *step);
+/** A question of it failed: its connection was down, or what it was granted was
+ * taken back for want of replicas, and offered on. */
+void simba__queue_failed(const struct simba__step *step);
+/** Those who wait by this handle were not connected all the while: who is not
+ * is not live, and may be passed. */
+void simba__queue_cut_off(struct simba__track *track,
+                          const struct simba__deed *deed);
 /** It stands there no more. */
 void simba__queue_gone(const struct simba__step *step);
 /** It was answered yes; with a newer question open it may not have noticed. */
