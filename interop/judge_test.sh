@@ -29,12 +29,13 @@ contender() {
 
 count=0 failed=0
 # So many overlaps; so many by one that was stopped while it owned it, and by one
-# that counts its lease from when it was told.
+# that counts its lease from when it was told. Of a version.
+version=3.1
 finds() {
     local found
 
     count=$((count + 1))
-    found=$("$judge" redis 3.1 clean "$logs"/*.log 2>/dev/null |
+    found=$("$judge" redis $version clean "$logs"/*.log 2>/dev/null |
         awk '{ print $7, $11 + 0, $12 + 0 }')
     if [ "$found" = "$1" ]; then
         echo "ok $count - $2"
@@ -95,6 +96,20 @@ finds "1 0 0" "one who was stopped after it had renewed its lease"
 
 printf '%s\n' 'W 1000' 'A 1010' 'S 1012' 'S 5500' 'S 5502' 'R 5510' | log jvm-1
 finds "0 1 0" "one who was stopped and does not tell of its leases"
+
+# Curator's InterProcessMutex excludes its own kind only.
+rm "$logs"/*
+version=mutex
+contender jvm-1 1000 1010 1030 2000
+contender ours-2 1000 1020 1040 2000
+finds "0 1 0" "a mutex beside ours"
+
+contender jvm-3 1000 1020 1040 2000
+finds "1 2 0" "two mutexes"
+
+rm "$logs/jvm-3.log"
+contender ours-3 1000 1025 1027 2000
+finds "1 2 0" "two of ours beside a mutex"
 
 echo "1..$count"
 exit $failed
