@@ -12,10 +12,19 @@
  *   ---------'-----------------------------[ EARLY | LATE ]------------------
  *            '- lease, rounded up to the grid ---->'
  *
- * It has the mutex at its second try, then. Seen is who owned it within the
- * last ten leases; a row in the queue says so, whose id no contender can have,
- * and its position is the step of the grid. While it is there nothing is quiet
- * or fast, so that all of ours see it. */
+ * It has the mutex at its second try, then, unless another of its kind comes in
+ * the same window and owns it just then. Who was refused by that one reads a
+ * lease that is not on the grid, and waits for three windows. So where there
+ * are two of them each has every other window for itself: whoever of ours
+ * follows one decides when it comes again, by the end of the lease that it
+ * finds.
+ *
+ *   windows   [1]          [2]          [1]          [2]
+ *              '- owns it, is refused by who follows: asks in the next [1]
+ *
+ * Seen is who owned it within the last ten leases; a row in the queue says so,
+ * whose id no contender can have, and its position is the step of the grid.
+ * While it is there nothing is quiet or fast, so that all of ours see it. */
 #include "backends/sql/sql.h"
 
 #include <stdint.h>
@@ -32,8 +41,19 @@ enum { EARLY_MS = 200, LATE_MS = 1300 };
  * the window: as long as the one before, but not longer than this. */
 enum { LEAD_MOST_MS = 1000 };
 
-/* Leases become longer by up to a step. */
+/* Leases become longer by up to a step, or two. */
 enum { STEP_LEAST_MS = 1000, STEP_MOST_MS = 20000, REMEMBERED_LEASES = 10 };
+
+/* What is known of how many they are, in the lowest bits of the step. */
+enum {
+    PAIRED = 1,       /* there may be two: each has every other window */
+    CROWDED = 2,      /* two have come in one window, and are to be parted */
+    FOLLOWED = 4,     /* one was followed ten leases before it lapses, if all of
+                       * ours have the same lease; or it means nothing */
+    MISSED = 8,       /* so often in a row none came in the window between, */
+    MISSED_MOST = 24, /* and then there is but one */
+    STATE = 31
+};
 
 bool simba__sql_is_jvm(const struct simba__waiter *waiter)
 {
@@ -60,6 +80,33 @@ static bool was_there(const struct simba__mutex_record *was)
            (was->owner.id[0] != '\0' && is_no_attempt(was->attempt));
 }
 
+static int64_t step_ms(const struct simba__waiter *jvm)
+{
+    return (int64_t)(jvm->position & ~(uint64_t)STATE);
+}
+
+/* One alone asks again up to LATE_MS after the end of a lease, and the one that
+ * follows it must have a lease until the next window. Two windows instead of
+ * one cost ours nine hundredths of their time: so long are two steps then. But
+ * one of two in the same window must have time to come in the other instead:
+ * three steps later, within two of its polls of a lease and a second each; or
+ * else in the next, which may be no nearer than a lease. */
+static uint64_t choose_step(int64_t lease_ms, bool is_paired)
+{
+    int64_t step =
+        lease_ms + LATE_MS < STEP_MOST_MS ? lease_ms + LATE_MS : STEP_MOST_MS;
+    int64_t window_ms = EARLY_MS + LATE_MS;
+
+    if (is_paired) {
+        step = 100 * window_ms * step / (9 * step + 91 * window_ms);
+        if (3 * step + EARLY_MS > 2 * lease_ms + 1000 &&
+            step < lease_ms + 300) {
+            step = lease_ms + 300;
+        }
+    }
+    return (uint64_t)(step + STATE) & ~(uint64_t)STATE;
+}
+
 /* An earlier version may have moved it within the queue. */
 static bool has_step(const struct simba__waiter *jvm)
 {
@@ -76,12 +123,11 @@ static void note(struct simba__sql_request *request)
     int64_t now_ms = record->now_us / 1000;
 
     if (!has_step(jvm)) {
-        jvm->position = lease_ms + LATE_MS < STEP_MOST_MS
-                            ? (uint64_t)(lease_ms + LATE_MS)
-                            : STEP_MOST_MS;
+        jvm->position = choose_step(lease_ms, true) | PAIRED;
     }
     if (asked->kind == SIMBA_ACQUIRE &&
-        jvm->lapses_ms - now_ms < (REMEMBERED_LEASES - 1) * lease_ms) {
+        jvm->lapses_ms - now_ms < REMEMBERED_LEASES / 4 * lease_ms) {
+        jvm->position &= ~(uint64_t)FOLLOWED;
         jvm->lapses_ms = now_ms + REMEMBERED_LEASES * lease_ms;
         record->is_jvm_noted = true;
     }
@@ -93,8 +139,7 @@ static int64_t window_end_ms(const struct simba__sql_record *record,
 {
     int64_t now_ms = record->now_us / 1000;
     int64_t length_ms = lead_ms + EARLY_MS + LATE_MS;
-    int64_t since_ms =
-        (now_ms + lead_ms + EARLY_MS) % (int64_t)record->jvm.position;
+    int64_t since_ms = (now_ms + lead_ms + EARLY_MS) % step_ms(&record->jvm);
 
     return since_ms < length_ms ? now_ms - since_ms + length_ms : 0;
 }
@@ -126,8 +171,7 @@ static void leave_room(struct simba__sql_request *request)
     } else if (is_held) {
         /* Nobody joins those who own it: one of them would be there at any
          * time. */
-        lead_ms =
-            ((int64_t)request->record.jvm.position - EARLY_MS - LATE_MS) / 2;
+        lead_ms = (step_ms(&request->record.jvm) - EARLY_MS - LATE_MS) / 2;
     }
     end_ms = window_end_ms(&request->record, lead_ms);
     if (end_ms != 0 && !mutex->is_offered) {
@@ -169,20 +213,82 @@ void simba__sql_jvm_look(struct simba__sql_request *request)
     }
 }
 
+/* Who follows one of them has seen it, and in which window it came: the same as
+ * another, the one after another's, or with an empty one in between. */
+static void count_them(struct simba__waiter *jvm,
+                       int64_t now_ms,
+                       int64_t lease_ms)
+{
+    int64_t last_ms = jvm->lapses_ms - REMEMBERED_LEASES * lease_ms;
+    int64_t windows = (now_ms + EARLY_MS) / step_ms(jvm) -
+                      (last_ms + EARLY_MS) / step_ms(jvm);
+    bool is_known = (jvm->position & FOLLOWED) != 0 && last_ms <= now_ms;
+
+    if (is_known && (jvm->position & PAIRED) == 0) {
+        if (windows == 0) {
+            jvm->position = choose_step(lease_ms, true) | PAIRED;
+        }
+    } else if (is_known && windows <= 1) {
+        jvm->position &= ~(uint64_t)(CROWDED | MISSED_MOST);
+        jvm->position |= windows == 0 ? CROWDED : 0;
+    } else if (is_known && (jvm->position & MISSED_MOST) == MISSED_MOST) {
+        jvm->position = choose_step(lease_ms, false);
+    } else if (is_known) {
+        jvm->position += MISSED;
+    }
+    jvm->position |= FOLLOWED;
+    jvm->lapses_ms = now_ms + REMEMBERED_LEASES * lease_ms;
+}
+
+/* When the lease of the one that follows one of two ends: in the next but one
+ * window. Of two in the same window one is sent to the other, if it need not
+ * wait for longer than for two of its polls, of a lease and a second each. */
+static int64_t choose_end(struct simba__waiter *jvm,
+                          int64_t now_ms,
+                          int64_t lease_ms)
+{
+    int64_t step = step_ms(jvm);
+    int64_t window_ms = (now_ms + EARLY_MS) / step * step;
+    int64_t other_ms = window_ms + step, end_ms = window_ms + 2 * step;
+
+    while (other_ms < now_ms + lease_ms) {
+        other_ms += 2 * step;
+    }
+    if ((jvm->position & CROWDED) != 0 &&
+        other_ms - now_ms <= 2 * lease_ms + 1000) {
+        jvm->position &= ~(uint64_t)CROWDED;
+        return other_ms;
+    }
+    while (end_ms < now_ms + lease_ms) {
+        end_ms += 2 * step;
+    }
+    return end_ms;
+}
+
 void simba__sql_jvm_align(struct simba__sql_request *request)
 {
-    const struct simba__sql_record *record = &request->record;
+    struct simba__sql_record *record = &request->record;
     const simba_request *asked = request->asked;
     struct simba__tenure *mine =
         simba__mutex_find_tenure(&record->mutex, asked->attempt);
-    int64_t step_ms = (int64_t)record->jvm.position;
+    bool is_following = asked->kind == SIMBA_ACQUIRE && has_gone(&record->was);
+    int64_t lease_ms = asked->ttl_ms + asked->transition_ms;
+    int64_t now_ms = record->now_us / 1000, step;
     simba_owner *owner;
 
-    if (record->is_jvm_seen && asked->reply.mine && mine != NULL &&
-        (asked->kind == SIMBA_ACQUIRE || asked->kind == SIMBA_RENEW)) {
-        owner = &mine->owner;
-        owner->transition_at_ms +=
-            (step_ms - owner->transition_at_ms % step_ms) % step_ms;
-        owner->ttl_at_ms = owner->transition_at_ms - asked->transition_ms;
+    if (!record->is_jvm_seen || !asked->reply.mine || mine == NULL ||
+        (asked->kind != SIMBA_ACQUIRE && asked->kind != SIMBA_RENEW)) {
+        return;
     }
+    if (is_following) {
+        count_them(&record->jvm, now_ms, lease_ms);
+        record->is_jvm_noted = true;
+    }
+    owner = &mine->owner;
+    step = step_ms(&record->jvm);
+    owner->transition_at_ms += (step - owner->transition_at_ms % step) % step;
+    if (is_following && (record->jvm.position & PAIRED) != 0) {
+        owner->transition_at_ms = choose_end(&record->jvm, now_ms, lease_ms);
+    }
+    owner->ttl_at_ms = owner->transition_at_ms - asked->transition_ms;
 }
