@@ -504,6 +504,17 @@ bool simba__sqlite_watch_wait(struct simba__sqlite *self,
     return !is_polling;
 }
 
+bool simba__sqlite_watch_has(struct simba__sqlite *self,
+                             const simba_request *request)
+{
+    bool has;
+
+    pthread_mutex_lock(&self->watch.lock);
+    has = find(&self->watch, request) != NULL;
+    pthread_mutex_unlock(&self->watch.lock);
+    return has;
+}
+
 void simba__sqlite_watch_forget(struct simba__sqlite *self,
                                 const simba_request *request)
 {

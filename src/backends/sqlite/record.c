@@ -263,13 +263,14 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
            (is_gone || append(&record->after, &waiter));
 }
 
-/* Does the beginning of a long queue do? It does for an owner that leaves, and
- * for who asks from there: an offer goes to the first who lives, and the second
- * is told. Who is new must know the last position, who missed its offer goes to
- * the end, a named successor may be anywhere, and so may one that fits beside
- * other owners. */
+/* Does the beginning of a long queue tell who comes next? It does for an owner
+ * that leaves, and for who asks while it is owned or offered: an offer goes to
+ * the first who lives, and the second is told. Who missed its offer goes to the
+ * end, a named successor may be anywhere, and so may one that fits beside other
+ * owners. `is_me`: who asks was read as well, or needs no position. */
 static bool is_enough(const struct simba__sqlite *self,
-                      const simba_request *request)
+                      const simba_request *request,
+                      bool *is_me)
 {
     const struct simba__sqlite_record *record = &self->record;
     const struct simba__mutex_record *after = &record->after;
@@ -282,11 +283,11 @@ static bool is_enough(const struct simba__sqlite *self,
         request->kind == SIMBA_RELEASE
             ? is_held && is_owner
             : request->kind == SIMBA_ACQUIRE && (is_held || is_offered);
-    bool is_me =
-        is_owner || (is_offered && simba__attempt_equal(after->offered.attempt,
-                                                        request->attempt));
     int live = 0;
 
+    *is_me = is_owner ||
+             (is_offered &&
+              simba__attempt_equal(after->offered.attempt, request->attempt));
     if (!is_known || self->settings.is_trusted || record->is_crowd ||
         request->to != NULL || request->slots > 1) {
         return false;
@@ -299,39 +300,104 @@ static bool is_enough(const struct simba__sqlite *self,
             return false;
         }
         if (simba__attempt_equal(waiter->attempt, request->attempt)) {
-            is_me = true;
+            *is_me = true;
         } else if (live < 2 && waiter->lapses_ms >= record->now_ms) {
             live += simba__sqlite_life_of(self, process) != SIMBA__SQLITE_DEAD;
         }
     }
-    return is_me && live == 2;
+    return live == 2;
 }
 
+/* From where on the queue must be read for one who asks, and stands behind its
+ * beginning: from the one that it watches, the nearest before it that lives.
+ * Who comes anew stands behind all, and has to know the last position. 0: from
+ * the beginning, because it does not stand where it should. */
+static int find_before(struct simba__sqlite *self,
+                       const simba_request *request,
+                       uint64_t *from,
+                       simba_error *error)
+{
+    int64_t now_ms = self->record.now_ms;
+    bool is_new =
+        request->position == 0 && !simba__sqlite_watch_has(self, request);
+    sqlite3_stmt *row = simba__sqlite_prepare(
+        self, SIMBA__SQLITE_LOAD_BEFORE, error, "tn", request->mutex,
+        is_new ? INT64_MAX : (int64_t)request->position);
+    bool is_found = is_new;
+    int rc;
+
+    *from = 0;
+    if (row == NULL) {
+        return error->code;
+    }
+    while ((rc = sqlite3_step(row)) == SQLITE_ROW && *from == 0) {
+        char boot[SIMBA__SQLITE_BOOT + 1], process[SIMBA__SQLITE_PROCESS + 1];
+        enum simba__sqlite_life life;
+
+        if (!is_found) {
+            is_found =
+                simba__attempt_equal(read_attempt(row, 1), request->attempt);
+            if (!is_found) {
+                break;
+            }
+            continue;
+        }
+        read_text(row, 2, boot, sizeof boot);
+        read_text(row, 3, process, sizeof process);
+        life = simba__sqlite_life_of(self, process);
+        if (sqlite3_column_int64(row, 4) >= now_ms &&
+            (strcmp(boot, self->boot) == 0 ? life != SIMBA__SQLITE_DEAD
+                                           : life == SIMBA__SQLITE_ALIVE)) {
+            *from = (uint64_t)sqlite3_column_int64(row, 0);
+        }
+    }
+    sqlite3_reset(row);
+    return simba__sqlite_result(self, rc == SQLITE_ROW ? SQLITE_DONE : rc,
+                                error);
+}
+
+/* All of it; or its beginning, and where who asks stands. */
 static int load_queue(struct simba__sqlite *self,
                       const simba_request *request,
                       simba_error *error)
 {
-    sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE,
-                                              error, "t", request->mutex);
-    int rc, count = 0;
+    sqlite3_stmt *row = simba__sqlite_prepare(
+        self, SIMBA__SQLITE_LOAD_QUEUE, error, "tn", request->mutex, INT64_MIN);
+    int rc = SIMBA_OK, step = SQLITE_DONE, count = 0;
+    bool is_over = false, is_me;
+    uint64_t from = 0;
 
     if (row == NULL) {
         return error->code;
     }
-    while ((rc = sqlite3_step(row)) == SQLITE_ROW) {
+    while (!is_over && rc == SIMBA_OK &&
+           (step = sqlite3_step(row)) == SQLITE_ROW) {
         count++;
-        if ((count == QUEUE_HEAD || count == QUEUE_MORE) &&
-            is_enough(self, request)) {
-            rc = SQLITE_DONE;
-            break;
+        if (from == 0 && (count == QUEUE_HEAD || count == QUEUE_MORE) &&
+            is_enough(self, request, &is_me)) {
+            is_over = is_me;
+            if (!is_me) {
+                rc = find_before(self, request, &from, error);
+            }
+            if (rc == SIMBA_OK &&
+                from > (uint64_t)sqlite3_column_int64(row, 0)) {
+                sqlite3_reset(row);
+                row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE,
+                                            error, "tn", request->mutex, from);
+                continue;
+            }
         }
-        if (!read_waiter(self, row)) {
-            rc = SQLITE_NOMEM;
-            break;
+        if (rc == SIMBA_OK && !is_over && !read_waiter(self, row)) {
+            rc = simba__sqlite_result(self, SQLITE_NOMEM, error);
         }
+        is_over |= from != 0 &&
+                   simba__attempt_equal(read_attempt(row, 1), request->attempt);
     }
     sqlite3_reset(row);
-    return simba__sqlite_result(self, rc, error);
+    if (rc == SIMBA_OK && step != SQLITE_ROW) {
+        rc = simba__sqlite_result(self, step, error);
+    }
+    return rc;
 }
 
 /* Of this attempt only: no other matters to it. */

@@ -35,6 +35,7 @@ enum {
     X(ROLLBACK, "ROLLBACK")                                                    \
     X(LOAD_MUTEX, SIMBA__SQL_LOAD_MUTEX)                                       \
     X(LOAD_QUEUE, SIMBA__SQL_LOAD_QUEUE)                                       \
+    X(LOAD_BEFORE, SIMBA__SQL_LOAD_BEFORE)                                     \
     X(LOAD_TOMBSTONE, SIMBA__SQL_LOAD_TOMBSTONE)                               \
     X(STORE_MUTEX, SIMBA__SQL_STORE_MUTEX)                                     \
     X(STORE_TENURE, SIMBA__SQL_STORE_TENURE)                                   \
@@ -526,6 +527,11 @@ bool simba__sqlite_watch_wait(struct simba__sqlite *self,
  *
  * @return false when it cannot be */
 bool simba__sqlite_watch_start(struct simba__sqlite *self);
+
+/** The worker: does this attempt wait, or may it, as far as this handle knows?
+ */
+bool simba__sqlite_watch_has(struct simba__sqlite *self,
+                             const simba_request *request);
 
 /** The worker: this attempt waits no more. */
 void simba__sqlite_watch_forget(struct simba__sqlite *self,

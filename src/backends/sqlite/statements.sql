@@ -12,11 +12,19 @@ LEFT JOIN simba_tenure AS t
     ON t.mutex = m.mutex AND t.token = m.fencing_token
 WHERE m.mutex = ?1
 
+-- The queue from a position on.
 -- name: load_queue
 SELECT place, attempt, id, boot, process, lapses_at, called_until, slots
 FROM simba_line
-WHERE mutex = ?1
+WHERE mutex = ?1 AND place >= ?2
 ORDER BY place, attempt
+
+-- The same backwards.
+-- name: load_before
+SELECT place, attempt, boot, process, lapses_at
+FROM simba_line
+WHERE mutex = ?1 AND place <= ?2
+ORDER BY place DESC, attempt DESC
 
 -- name: load_tombstone
 SELECT until FROM simba_tombstone WHERE attempt = ?1 AND boot = ?2

@@ -263,41 +263,6 @@ SQLITE_TEST(test_sqlite__first_come_is_first_served)
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
 }
 
-/* Who was read of the queue by the last request. */
-static size_t count_read(const struct handle *handle)
-{
-    return ((struct simba__sqlite *)handle->backend)->record.before.queue_count;
-}
-
-SQLITE_TEST(test_sqlite__hand_over_reads_the_beginning_of_the_queue_only)
-{
-    enum { WAITERS = 50 };
-    struct who owner = person(&first, "owner"), waiters[WAITERS];
-    char names[WAITERS][8];
-
-    must_open(&first, "");
-    ask(&owner);
-    for (int i = 0; i < WAITERS; i++) {
-        (void)snprintf(names[i], sizeof names[i], "w%d", i);
-        waiters[i] = person(&first, names[i]);
-        ask(&waiters[i]);
-        expect_queued(i == 0);
-    }
-    for (int i = 0; i < 3; i++) { /* who asks again from the beginning, */
-        ask(&waiters[i]);
-        expect_queued(i == 0);
-        assert_in_range(count_read(&first), 1, 8);
-    }
-    ask(&waiters[WAITERS - 1]); /* from the end, */
-    expect_queued(false);
-    assert_int_equal(count_read(&first), WAITERS);
-    release(&owner); /* and who leaves */
-    assert_in_range(count_read(&first), 1, 8);
-    assert_int_equal(sql("SELECT count(*) FROM simba_line"), WAITERS);
-    assert_int_equal(
-        sql("SELECT id = 'w0' FROM simba_line WHERE called_until > 0"), 1);
-}
-
 SQLITE_TEST(test_sqlite__offered_one_who_stays_away_goes_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -376,6 +341,116 @@ SQLITE_TEST(test_sqlite__idle_waiters_do_not_write)
     ask(&bob); /* over half of the waiter lease is gone */
     assert_true(sql("SELECT lapses_at FROM simba_line") ==
                 got.store_ms + WAITER_MS);
+}
+
+/* --- a long queue -------------------------------------------------------- */
+
+enum { LONG = 300, READ_MOST = 8 };
+
+/* How many rows of the queue the last request of this handle has read. */
+static size_t rows_read(const struct handle *handle)
+{
+    const struct simba__sqlite *self =
+        (const struct simba__sqlite *)handle->backend;
+
+    return self->record.before.queue_count + self->record.before.is_offered;
+}
+
+/* Alice owns it, and so many wait, each second one by another handle. */
+static void make_long_queue(struct who *alice, struct who *waiters)
+{
+    must_open(&first, "?synchronous=normal");
+    must_open(&second, "?synchronous=normal");
+    *alice = person(&first, "alice");
+    ask(alice);
+    for (size_t i = 0; i < LONG; i++) {
+        waiters[i] = person(i % 2 == 0 ? &second : &first, "waiter");
+        ask(&waiters[i]);
+        expect_queued(i == 0);
+        assert_true(i == 0 || got.position > waiters[i - 1].position);
+    }
+}
+
+SQLITE_TEST(test_sqlite__long_queue_is_not_read_by_who_comes)
+{
+    struct who alice, waiters[LONG], newcomer = person(&second, "newcomer");
+
+    make_long_queue(&alice, waiters);
+    assert_in_range(rows_read(&first), 3, READ_MOST);
+    ask(&newcomer);
+    expect_queued(false);
+    assert_true(got.position > waiters[LONG - 1].position);
+    assert_in_range(rows_read(&second), 3, READ_MOST);
+}
+
+SQLITE_TEST(test_sqlite__long_queue_is_not_read_by_who_asks_again)
+{
+    struct who alice, waiters[LONG];
+    const size_t asking[] = {0, 1, 2, 3, 4, 5, LONG / 2, LONG - 1};
+
+    make_long_queue(&alice, waiters);
+    for (size_t i = 0; i < sizeof asking / sizeof asking[0]; i++) {
+        struct who *who = &waiters[asking[i]];
+
+        ask(who);
+        expect_queued(asking[i] == 0);
+        assert_int_equal(got.position, who->position);
+        assert_in_range(rows_read(who->at), 3, READ_MOST);
+    }
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), LONG);
+}
+
+/* Of who asks without a position, as after a request whose end is not known,
+ * it is not known where it stands. */
+SQLITE_TEST(test_sqlite__who_waits_is_found_without_its_position)
+{
+    struct who alice, waiters[LONG];
+    uint64_t position;
+
+    make_long_queue(&alice, waiters);
+    position = waiters[LONG / 2].position;
+    waiters[LONG / 2].position = 0;
+    ask(&waiters[LONG / 2]);
+    expect_queued(false);
+    assert_int_equal(got.position, position);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), LONG);
+}
+
+/* A hand-over: a release, the next one comes, the former owner does. */
+SQLITE_TEST(test_sqlite__long_queue_is_not_read_by_a_hand_over)
+{
+    struct who alice, waiters[LONG];
+
+    make_long_queue(&alice, waiters);
+    release(&alice);
+    assert_in_range(rows_read(&first), 3, READ_MOST);
+    assert_int_equal(sql("SELECT place FROM simba_line WHERE called_until > 0"),
+                     waiters[0].position);
+    ask(&waiters[0]);
+    expect_mine(&waiters[0]);
+    assert_in_range(rows_read(&second), 3, READ_MOST);
+    alice = person(&first, "alice");
+    ask(&alice);
+    expect_queued(false);
+    assert_true(got.position > waiters[LONG - 1].position);
+    assert_in_range(rows_read(&first), 3, READ_MOST);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), LONG);
+}
+
+/* The process that waits before it is watched, though the queue is long. */
+SQLITE_TEST(test_sqlite__who_comes_last_watches_the_one_before)
+{
+    struct who alice, waiters[LONG], last = person(&third, "last");
+    const struct simba__sqlite *self;
+
+    make_long_queue(&alice, waiters);
+    must_open(&third, "?synchronous=normal");
+    ask(&last);
+    expect_queued(false);
+    self = (const struct simba__sqlite *)third.backend;
+    assert_int_equal(self->watch.count, 1);
+    assert_string_equal(self->watch.waiting[0].process,
+                        ((const struct simba__sqlite *)first.backend)->process);
 }
 
 /* --- tombstones, breaking ------------------------------------------------ */
