@@ -2,7 +2,10 @@
  * it, and who had it waits again behind them all.
  *
  * Neighbours in the queue are of two handles, so that every hand-over goes
- * through the store. It has no floor: with two contenders it is its own. */
+ * through the store. It has no floor: with two contenders it is its own. That
+ * it is one then, too, takes that who had it stands in the queue before the
+ * next begins: else the mutex is free when it comes, and nobody waits for it.
+ */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "cli/cli.h"
@@ -13,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PATIENCE_MS = 60000, TIMES_MOST = 1 << 20 };
+enum { PATIENCE_MS = 60000, TIMES_MOST = 1 << 20, LOOK_US = 200 };
 
 struct member {
     struct crowd *crowd;
@@ -45,6 +48,21 @@ static void on_acquired(void *user, const simba_state *state)
     pthread_mutex_unlock(&crowd->lock);
 }
 
+/* Until the store has answered it: it owns the mutex, or stands in the queue.
+ */
+static int await_answer(const struct member *member, simba_error *error)
+{
+    struct timespec pause = {0, LOOK_US * 1000L};
+    int rc = SIMBA_OK;
+
+    while (rc == SIMBA_OK &&
+           simba_service_status(member->service) != SIMBA_RUNNING) {
+        (void)nanosleep(&pause, NULL);
+        rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
+    }
+    return rc;
+}
+
 static int start_all(struct crowd *crowd, simba_error *error)
 {
     size_t count = crowd->job->contenders;
@@ -70,12 +88,7 @@ static int start_all(struct crowd *crowd, simba_error *error)
         rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
     }
     for (size_t i = 0; i < crowd->open && rc == SIMBA_OK; i++) {
-        while (rc == SIMBA_OK &&
-               simba_service_status(crowd->members[i].service) !=
-                   SIMBA_RUNNING) {
-            (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
-            rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
-        }
+        rc = await_answer(&crowd->members[i], error);
     }
     return rc;
 }
@@ -118,7 +131,7 @@ static int hand_on(struct crowd *crowd,
                  : simba_error_set(error, SIMBA_ETIMEDOUT, 0,
                                    "the next in the queue did not come");
     }
-    return rc;
+    return rc == SIMBA_OK ? await_answer(former, error) : rc;
 }
 
 static int measure(struct crowd *crowd,
