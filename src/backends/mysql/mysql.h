@@ -42,6 +42,7 @@ enum simba__my_phase {
 enum simba__my_notify_step {
     SIMBA__MY_STEP_LOCK,
     SIMBA__MY_STEP_POLL,
+    SIMBA__MY_STEP_OFFERS,
     SIMBA__MY_STEP_RENAME,
     SIMBA__MY_STEP_WAIT
 };

@@ -128,25 +128,44 @@ static void polled(struct simba__my_session *session)
     ask_still(session, number, SIMBA__MY_STEP_WAIT);
 }
 
+/* Is nothing under way for another mutex? Who has joined its queue may be woken
+ * before we have read that it did. */
+static bool is_only_one(const struct simba__sql *self, const char *mutex)
+{
+    for (int i = 0; i < self->session_count; i++) {
+        const struct simba__sql_request *request = self->sessions[i]->request;
+
+        if (request != NULL && strcmp(request->asked->mutex, mutex) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A wake-up. Of which mutex, the server must tell, unless there is only one it
- * can be. */
+ * can be: then only the offers are asked for, which the next wait leaves out.
+ */
 static void woken(struct simba__my_session *session)
 {
     struct simba__sql *self = session->base.self;
     unsigned number = session->number;
+    bool is_known = false;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* who hears it may unsubscribe */
 
     if (self->subscriptions.count == 1) {
         snprintf(mutex, sizeof mutex, "%s",
                  simba__sql_subscription_next(self, NULL)->link.key);
+        is_known = is_only_one(self, mutex);
         simba__sql_wake(self, mutex);
     }
-    ask_still(session, number, SIMBA__MY_STEP_POLL);
+    ask_still(session, number,
+              is_known ? SIMBA__MY_STEP_OFFERS : SIMBA__MY_STEP_POLL);
 }
 
 void simba__my_notify_answered(struct simba__my_session *session)
 {
     bool is_ready = session->step == SIMBA__MY_STEP_POLL ||
+                    session->step == SIMBA__MY_STEP_OFFERS ||
                     session->step == SIMBA__MY_STEP_WAIT;
     int64_t now_ms = simba_loop_now_ms();
     struct simba__sql_result result;
@@ -181,6 +200,7 @@ void simba__my_notify_answered(struct simba__my_session *session)
         ready(session);
         break;
     case SIMBA__MY_STEP_POLL:
+    case SIMBA__MY_STEP_OFFERS:
         polled(session);
         break;
     case SIMBA__MY_STEP_WAIT:

@@ -230,6 +230,7 @@ char *simba__my_render_notify(struct simba__my_session *session,
     static const char *const steps[] = {
         [SIMBA__MY_STEP_LOCK] = SIMBA__MY_NOTIFY_LOCK,
         [SIMBA__MY_STEP_POLL] = SIMBA__MY_POLL,
+        [SIMBA__MY_STEP_OFFERS] = SIMBA__MY_NOTIFY_OFFERS,
         [SIMBA__MY_STEP_RENAME] = SIMBA__MY_NOTIFY_RENAME,
         [SIMBA__MY_STEP_WAIT] = SIMBA__MY_NOTIFY_WAIT,
     };

@@ -345,13 +345,16 @@ WHERE $1 = '' OR mutex = $1 ORDER BY unix_ms DESC LIMIT 10000
 
 -- name: poll
 -- The mutexes that a process should ask for: one is offered to it, or it waits
--- while one is offered or nobody owns it; and a name for each offer.
+-- while one is offered or nobody owns it; and a name for each offer. It reads
+-- all who wait through the process, each mutex once.
 -- $1 the process
 SELECT mutex, concat(called_attempt, '-', called_until) FROM simba_tenure
 WHERE called_process = $1 AND called_attempt <> ''
 UNION
-SELECT l.mutex, '' FROM simba_line l, simba_tenure t, simba_mutex m
-WHERE l.process = $1 AND t.mutex = l.mutex
+SELECT l.mutex, '' FROM simba_tenure t, simba_mutex m, (
+    SELECT DISTINCT mutex FROM simba_line WHERE process = $1
+) l
+WHERE t.mutex = l.mutex
     AND m.mutex = l.mutex COLLATE utf8mb4_bin
     AND (t.called_attempt <> '' OR m.transition_at
         < cast(unix_timestamp(now(3)) * 1000 AS unsigned))
@@ -406,6 +409,13 @@ SELECT /*M! if(@@wsrep_on, 0, */ get_lock(concat('simba_', $1), 0) = 1
 -- The notify session was made anew, under another name: its waiters take that.
 -- $1 its name, $4 the one before
 UPDATE simba_line SET process = $1 WHERE process = $4
+
+-- name: notify_offers
+-- The first part of `poll`: what is offered to this process. It is all there is
+-- to learn for one that waits for one mutex only, however many of it do.
+-- $1 the process
+SELECT mutex, concat(called_attempt, '-', called_until) FROM simba_tenure
+WHERE called_process = $1 AND called_attempt <> ''
 
 -- name: notify_wait
 -- Wait until somebody kills this block, which is the wake-up. An offer made

@@ -1,12 +1,13 @@
 #!/bin/bash
 # How many rows the statements of a request read while 2,000 wait for its mutex,
-# as the server counts them: a hand-over must not grow with the queue.
+# and all statements of a hand-over among 400, as the server counts them: a
+# hand-over must not grow with the queue.
 #
 #   with_postgres queue_plan_test.sh SIMBA STATEMENTS.SQL
 #   with_mysql queue_plan_test.sh SIMBA STATEMENTS.SQL
 set -eu
 simba=$1 statements=$2
-waiters=2000 most=60
+waiters=2000 most=60 hand_over_most=260
 me=$(printf '%032d' 77)
 case $SIMBA_SERVER_URL in
 postgres*) server=postgres ;;
@@ -79,9 +80,36 @@ rows_read() {
     fi
 }
 
+# all_read: what was read in all tables so far, by all sessions that have ended.
+all_read() {
+    if [ $server = postgres ]; then
+        echo "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))
+            FROM pg_stat_user_tables" | run
+    else
+        echo "SELECT sum(variable_value) FROM information_schema.global_status
+            WHERE variable_name LIKE 'Handler_read%'" | run | cut -d. -f1
+    fi
+}
+
+# hand_overs N: so many among 400, by `bench waiters`; prints what that read,
+# their coming and going included.
+hand_overs() {
+    local before after
+    before=$(all_read)
+    "$simba" bench waiters -q --contenders 400 -n "$1" --seconds 60 \
+        --store "$SIMBA_SERVER_URL" >"$scratch/bench"
+    # PostgreSQL's sessions tell what they have read when they end, or later.
+    for _ in $(seq 100); do
+        after=$(all_read)
+        [ "$after" = "$before" ] || [ "$after" != "$(sleep 0.1 && all_read)" ] ||
+            break
+    done
+    echo $((after - before))
+}
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-echo 1..2
+echo 1..3
 "$simba" init --store "$SIMBA_SERVER_URL" >/dev/null
 "$simba" lock m --store "$SIMBA_SERVER_URL" -- true
 for i in $(seq $waiters); do
@@ -99,3 +127,10 @@ for name in load gone; do
     fi
     echo "ok $number - $name reads few rows of a long queue ($count)"
 done
+few=$(hand_overs 10)
+many=$(hand_overs 110)
+count=$(((many - few) / 100))
+verdict=ok
+[ "$count" -le $hand_over_most ] || verdict='not ok'
+echo "$verdict 3 - a hand-over reads few rows of a long queue ($count)"
+[ "$verdict" = ok ]
