@@ -108,13 +108,18 @@ static const char mark[] = "latch-";
  * know that stands in the same queue. */
 const char *simba__zk_sequence(const char *node)
 {
-    const char *found = NULL;
+    const size_t length = sizeof mark - 1;
+    const char *at = node + strlen(node);
 
-    for (const char *at = strstr(node, mark); at != NULL;
-         at = strstr(at + 1, mark)) {
-        found = at + sizeof mark - 1;
+    /* From the end: a thousand names are gone through, and it is near. */
+    while ((size_t)(at - node) >= length) {
+        if (at[-1] == mark[length - 1] &&
+            memcmp(at - length, mark, length) == 0) {
+            return at;
+        }
+        at--;
     }
-    return found;
+    return NULL;
 }
 
 int simba__zk_by_sequence(const void *a, const void *b)
@@ -129,10 +134,11 @@ int simba__zk_by_sequence(const void *a, const void *b)
     return order != 0 ? order : strcmp(one, other);
 }
 
-/* Whatever does not say so in these very words is exclusive. */
-uint32_t simba__zk_slots(const char *node)
+/* Whatever does not say so in these very words is exclusive. `end` is where the
+ * sequence number begins. */
+static uint32_t slots_before(const char *node, const char *end)
 {
-    const char *end = simba__zk_sequence(node), *at;
+    const char *at;
     uint64_t slots = 0;
 
     if (end == NULL || end - node < (ptrdiff_t)sizeof mark + 3) {
@@ -149,6 +155,11 @@ uint32_t simba__zk_slots(const char *node)
         slots = slots * 10 + (uint64_t)(*at++ - '0');
     }
     return slots > 1 && slots <= UINT32_MAX ? (uint32_t)slots : 0;
+}
+
+uint32_t simba__zk_slots(const char *node)
+{
+    return slots_before(node, simba__zk_sequence(node));
 }
 
 bool simba__zk_is_wrapped(const char *node)
@@ -184,30 +195,36 @@ static void stand_in_crowd(char *const *children, simba__zk_standing *standing)
     standing->slots = crowd.slots;
 }
 
-/* That is the quicker the fewer are sorted: of exclusive ones none. */
+static int find_own(char *const *children, int count, const char *own)
+{
+    size_t length = own == NULL ? 0 : strlen(own);
+    int found = -1;
+
+    for (int i = 0; own != NULL && i < count; i++) {
+        if (strncmp(children[i], own, length) == 0 &&
+            (found < 0 || simba__zk_position(children[i]) >
+                              simba__zk_position(children[found]))) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* Once along all of them, for there may be thousands. Those of a mutex that
+ * nobody shares are not sorted for it. */
 void simba__zk_stand(char **children,
                      int count,
                      const char *own,
                      simba__zk_standing *standing)
 {
-    const char *lowest = NULL, *before = NULL, *mine = NULL;
-    bool is_sorted = false;
+    int mine_at = find_own(children, count, own);
+    const char *mine =
+        mine_at < 0 ? NULL : simba__zk_sequence(children[mine_at]);
+    const char *lowest = NULL, *before = NULL;
+    uint32_t slots = 0;
 
-    for (int i = 0; i < count && !is_sorted; i++) {
-        is_sorted = simba__zk_slots(children[i]) != 0;
-    }
-    if (is_sorted) {
-        qsort(children, (size_t)count, sizeof(char *), simba__zk_by_sequence);
-    }
-    *standing = (simba__zk_standing){-1, -1, -1, .is_sorted = is_sorted};
-    for (int i = 0; own != NULL && i < count; i++) {
-        if (strncmp(children[i], own, strlen(own)) == 0 &&
-            (mine == NULL || simba__zk_position(children[i]) >
-                                 simba__zk_position(children[standing->own]))) {
-            standing->own = i;
-            mine = simba__zk_sequence(children[i]);
-        }
-    }
+    *standing =
+        (simba__zk_standing){.lowest = -1, .before = -1, .own = mine_at};
     for (int i = 0; i < count; i++) {
         const char *sequence = simba__zk_sequence(children[i]);
 
@@ -215,21 +232,27 @@ void simba__zk_stand(char **children,
             continue; /* no latch: none of our business */
         }
         standing->latches++;
+        slots |= slots_before(children[i], sequence);
         if (lowest == NULL || strcmp(sequence, lowest) < 0) {
             lowest = sequence;
             standing->lowest = i;
         }
-        if (mine != NULL && strcmp(sequence, mine) < 0 &&
-            (before == NULL || strcmp(sequence, before) > 0)) {
+        if (mine != NULL && (before == NULL || strcmp(sequence, before) > 0) &&
+            strcmp(sequence, mine) < 0) {
             before = sequence;
             standing->before = i;
         }
     }
-    if (is_sorted) {
+    standing->is_sorted = slots != 0;
+    if (standing->is_sorted) { /* latches are the first then */
+        qsort(children, (size_t)count, sizeof(char *), simba__zk_by_sequence);
+        standing->own = find_own(children, count, own);
+        standing->lowest = 0;
+        standing->before = before == NULL ? -1 : standing->own - 1;
         stand_in_crowd(children, standing);
     } else {
         standing->owned = standing->latches > 0;
-        standing->is_owner = mine != NULL && standing->own == standing->lowest;
+        standing->is_owner = mine != NULL && mine_at == standing->lowest;
         standing->is_head =
             mine != NULL && standing->before == standing->lowest;
         standing->watched.other = (uint32_t)standing->before;

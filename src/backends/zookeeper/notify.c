@@ -148,19 +148,26 @@ static bool take_before(simba__zk_latch *latch, const char *node)
     return i >= 0;
 }
 
-/* It may be a latch of ours, or one before it. */
+/* It may be a latch of ours, or one before it. Of thousands that wait most have
+ * nothing to do with it: their positions tell, before names are compared. */
 static bool take_node(const simba_session_mutex *mutex,
                       int type,
                       const char *node)
 {
+    uint64_t position = simba__zk_position(node);
     bool is_news = false;
 
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
         simba__zk_latch *latch = (simba__zk_latch *)e;
-        bool is_own =
-            e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
-        bool is_watched = take_before(latch, node);
+        bool is_own, is_watched;
 
+        if (position > e->position ||
+            (position < e->position && position < latch->before_from)) {
+            continue;
+        }
+        is_own =
+            e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
+        is_watched = take_before(latch, node);
         if (is_watched) {
             latch->has_gone = true;
             simba_entry_unwatched(e);

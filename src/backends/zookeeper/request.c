@@ -148,6 +148,7 @@ static void keep_others(latch_t *latch, const simba__zk_standing *where)
 
     latch->before = NULL;
     latch->before_count = latch->asked_count = 0;
+    latch->before_from = UINT64_MAX;
     forget_others(latch);
     latch->lowest = where->lowest < 0 ? NULL : strdup(names[where->lowest]);
     latch->before = where->before < 0 || where->is_owner
@@ -158,7 +159,11 @@ static void keep_others(latch_t *latch, const simba__zk_standing *where)
             names[i < count ? watched->end - (uint32_t)i : watched->other];
         bool is_kept = simba__zk_before(was, kept, name) >= 0;
         int at = is_kept ? --last : latch->asked_count++;
+        uint64_t position = simba__zk_position(name);
 
+        if (position < latch->before_from) {
+            latch->before_from = position;
+        }
         latch->before[at] = strdup(name);
         is_whole &= latch->before[at] != NULL;
         latch->before_count++;
@@ -283,7 +288,6 @@ static void take_standing(latch_t *latch)
         .length = (int)strlen(latch->base.id)};
     int asked = joins(latch) ? latch->asked_count : 0;
 
-    latch->base.position = simba__zk_position(latch->node);
     if (latch->czxid <= 0 || latch->base.position == 0) {
         latch->is_found = latch->is_owner = false; /* no server made that */
     }
@@ -376,6 +380,7 @@ static void send_create(latch_t *latch);
 static void node_is_there(latch_t *latch, const simba__zk_reply *found)
 {
     latch->base.state = SIMBA_KEY_PRESENT;
+    latch->base.position = simba__zk_position(latch->node);
     latch->czxid = found->stat.czxid;
     latch->ctime_ms = found->stat.ctime_ms;
     latch->is_watched = false;

@@ -264,6 +264,7 @@ struct simba__zk_latch {
     char *lowest;                          /* its node; NULL: none */
     char **before;                         /* those that are to be watched, */
     int before_count, asked_count;         /* so many of them from now on */
+    uint64_t before_from;                  /* no position of them is lower */
     bool is_asking;                        /* for their watches, */
     bool has_gone;                         /* and one has gone meanwhile */
     bool are_watched;                      /* all of them are */
