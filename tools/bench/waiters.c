@@ -85,10 +85,9 @@ static int start_all(struct crowd *crowd, simba_error *error)
         if (rc == SIMBA_OK) {
             rc = simba_service_start(member->service, error);
         }
-        rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
-    }
-    for (size_t i = 0; i < crowd->open && rc == SIMBA_OK; i++) {
-        rc = await_answer(&crowd->members[i], error);
+        if (rc == SIMBA_OK) { /* else those of one handle come together */
+            rc = await_answer(member, error);
+        }
     }
     return rc;
 }
