@@ -205,6 +205,21 @@ void simba_wake(simba_loop *loop, const char *mutex)
     pass_on(loop, loop->filters, mutex);
 }
 
+/* Who meddles with wake-ups gets all of them. */
+void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
+{
+    const struct simba__mutex_subscribers *of = find(loop, mutex);
+    simba_timer *first = of == NULL ? NULL : of->queue;
+
+    assert(simba__loop_is_inside(loop));
+    if (loop->filters == NULL && first != NULL && position <= INT64_MAX &&
+        first->at_ms == (int64_t)position) {
+        wake_queued(first);
+    } else {
+        simba_wake(loop, mutex);
+    }
+}
+
 void simba__wake_pass(simba_loop *loop,
                       const struct simba__wake_filter *filter,
                       const char *mutex)

@@ -293,6 +293,13 @@ void simba_wake(simba_loop *loop, const char *mutex)
     (void)mutex;
 }
 
+void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
+{
+    (void)loop;
+    (void)mutex;
+    (void)position;
+}
+
 void simba_observed(simba_loop *loop,
                     const char *mutex,
                     const simba_owner *owner,

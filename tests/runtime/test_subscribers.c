@@ -103,6 +103,31 @@ TEST_AROUND(test_subscribers__wakes_the_first_two_and_who_has_no_position,
     remove_all(&other, 1);
 }
 
+TEST_AROUND(test_subscribers__wakes_one_that_is_meant_if_it_is_the_first,
+            set_up,
+            tear_down)
+{
+    static const uint64_t positions[] = {7, 0, 5, 9};
+    struct listener listeners[4];
+
+    for (size_t i = 0; i < 4; i++) {
+        add(&listeners[i], "m", positions[i]);
+    }
+    simba_wake_waiter(loop, "m", 5);
+    assert_int_equal(listeners[2].woken, 1);
+    assert_int_equal(
+        listeners[0].woken + listeners[1].woken + listeners[3].woken, 0);
+    /* A successor by name, perhaps, or one whose position is not known. */
+    simba_wake_waiter(loop, "m", 9);
+    simba_wake_waiter(loop, "m", 0);
+    simba_wake_waiter(loop, "n", 5);
+    assert_int_equal(listeners[0].woken, 2);
+    assert_int_equal(listeners[1].woken, 2);
+    assert_int_equal(listeners[2].woken, 3);
+    assert_int_equal(listeners[3].woken, 0);
+    remove_all(listeners, 4);
+}
+
 /* S10: none is passed over. */
 TEST_AROUND(test_subscribers__wakes_all_though_one_moves_another,
             set_up,

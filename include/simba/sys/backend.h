@@ -233,6 +233,21 @@ SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
 SIMBA_API void simba_wake(simba_loop *loop, const char *mutex);
 
 /**
+ * The same, where the wake-up is meant for one waiter: the one at this position
+ * in the queue. If that is the first of this handle, no other is woken, which
+ * would ask in vain; else those are that simba_wake() wakes.
+ *
+ * @param loop      the backend's
+ * @param mutex     that it waits for
+ * @param position  as the reply told it first; 0: not known
+ *
+ * Threads: inside the loop.
+ */
+SIMBA_API void simba_wake_waiter(simba_loop *loop,
+                                 const char *mutex,
+                                 uint64_t position);
+
+/**
  * Tell those who only watch a mutex (SIMBA_SUBSCRIBE_OBSERVE) what a read would
  * have answered right after its owner changed; waiters have nothing to ask.
  * What does not follow on what they know makes them look for themselves, so

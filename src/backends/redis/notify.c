@@ -408,11 +408,14 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
             }
         }
     } else if (strcmp(part[0]->str, "message") == 0 && part[2]->str != NULL) {
+        const char *mutex = channel->subscription->link.key;
+
         /* "acquired" is news for observers; a waiter awaits its offer. */
-        if (!channel->is_broadcast ||
-            strncmp(part[2]->str, "released@@", 10) == 0 ||
-            channel->subscription->wanted == SIMBA_SUBSCRIBE_OBSERVE) {
-            simba_wake(loop, channel->subscription->link.key);
+        if (!channel->is_broadcast) {
+            simba_wake_waiter(loop, mutex, channel->position);
+        } else if (strncmp(part[2]->str, "released@@", 10) == 0 ||
+                   channel->subscription->wanted == SIMBA_SUBSCRIBE_OBSERVE) {
+            simba_wake(loop, mutex);
         }
     }
 }

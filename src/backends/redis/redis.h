@@ -540,6 +540,7 @@ struct simba__redis_channel {
     struct simba__redis_subscription *subscription;
     struct simba__redis_channel *sibling; /* of the same mutex */
     struct simba__redis_backlog requests; /* wait for the subscription */
+    uint64_t position;                    /* of the waiter; 0: not known */
     bool is_sent;                         /* SUBSCRIBE was */
     bool is_open;                         /* the server has confirmed it */
     bool is_broadcast;

@@ -586,6 +586,22 @@ static void keep_channel(const struct simba__redis_request *r)
     }
 }
 
+/* It has come into the queue: what is said to it is for nobody else of this
+ * process, unless several may own the mutex. */
+static void note_position(const struct simba__redis_request *r,
+                          uint64_t position)
+{
+    const simba_request *request = r->request;
+    struct simba__redis_channel *channel =
+        position == 0 || request->position != 0
+            ? NULL
+            : simba__redis_channel_find(r->store, request->mutex, request->id);
+
+    if (channel != NULL) {
+        channel->position = request->slots > 1 ? 0 : position;
+    }
+}
+
 static bool read_reply(const struct simba__redis_request *r,
                        struct simba__redis_script_reply *read,
                        const redisReply *reply)
@@ -677,6 +693,7 @@ static void on_reply(struct simba__redis_connection *conn,
     fill_reply(r, &read);
     if (r->is_joining) {
         simba__redis_sight(r, &read);
+        note_position(r, read.is_mine ? 0 : read.position);
     }
     if (read.is_mine && r->store->channels.count > 0 &&
         (request->kind == SIMBA_ACQUIRE || request->kind == SIMBA_RENEW)) {
