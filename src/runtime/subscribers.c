@@ -146,9 +146,9 @@ static void wake_list(struct simba__subscriber_list *list, uint64_t round)
     }
 }
 
-/* Of those who wait, the two with the lowest positions are woken; and all who
- * have none. */
-static void wake_mutex(simba_loop *loop, const char *mutex)
+/* Of those who wait, the one or two with the lowest positions are woken; and
+ * all who have none. */
+static void wake_mutex(simba_loop *loop, const char *mutex, int most)
 {
     struct simba__mutex_subscribers *of = find(loop, mutex);
     simba_timer *first, *second;
@@ -162,7 +162,7 @@ static void wake_mutex(simba_loop *loop, const char *mutex)
         second = of->queue;
         simba__heap_add(&of->queue, first);
         wake_queued(first);
-        if (second != NULL && second->is_set) {
+        if (most > 1 && second != NULL && second->is_set) {
             wake_queued(second);
         }
     }
@@ -185,7 +185,7 @@ static void pass_on(simba_loop *loop,
         return;
     }
     if (mutex != NULL) {
-        wake_mutex(loop, mutex);
+        wake_mutex(loop, mutex, 2);
         return;
     }
     link = simba__hash_next(&loop->subscribers, NULL);
@@ -215,6 +215,16 @@ void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
     if (loop->filters == NULL && first != NULL && position <= INT64_MAX &&
         first->at_ms == (int64_t)position) {
         wake_queued(first);
+    } else {
+        simba_wake(loop, mutex);
+    }
+}
+
+void simba_wake_first(simba_loop *loop, const char *mutex)
+{
+    assert(simba__loop_is_inside(loop));
+    if (loop->filters == NULL) {
+        wake_mutex(loop, mutex, 1);
     } else {
         simba_wake(loop, mutex);
     }

@@ -300,6 +300,12 @@ void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
     (void)position;
 }
 
+void simba_wake_first(simba_loop *loop, const char *mutex)
+{
+    (void)loop;
+    (void)mutex;
+}
+
 void simba_observed(simba_loop *loop,
                     const char *mutex,
                     const simba_owner *owner,

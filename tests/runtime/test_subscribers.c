@@ -128,6 +128,24 @@ TEST_AROUND(test_subscribers__wakes_one_that_is_meant_if_it_is_the_first,
     remove_all(listeners, 4);
 }
 
+TEST_AROUND(test_subscribers__wakes_the_first_and_who_has_no_position,
+            set_up,
+            tear_down)
+{
+    static const uint64_t positions[] = {7, 0, 5, 9};
+    static const int woken[] = {0, 1, 1, 0};
+    struct listener listeners[4];
+
+    for (size_t i = 0; i < 4; i++) {
+        add(&listeners[i], "m", positions[i]);
+    }
+    simba_wake_first(loop, "m");
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(listeners[i].woken, woken[i]);
+    }
+    remove_all(listeners, 4);
+}
+
 /* S10: none is passed over. */
 TEST_AROUND(test_subscribers__wakes_all_though_one_moves_another,
             set_up,

@@ -248,6 +248,16 @@ SIMBA_API void simba_wake_waiter(simba_loop *loop,
                                  uint64_t position);
 
 /**
+ * The same, where it is not said for whom of this handle it is, and only one
+ * can own the mutex: of those who wait the first is woken. If that one is not
+ * granted it, nobody behind it is. Not where this handle has waiters with
+ * slots.
+ *
+ * Threads: inside the loop.
+ */
+SIMBA_API void simba_wake_first(simba_loop *loop, const char *mutex);
+
+/**
  * Tell those who only watch a mutex (SIMBA_SUBSCRIBE_OBSERVE) what a read would
  * have answered right after its owner changed; waiters have nothing to ask.
  * What does not follow on what they know makes them look for themselves, so

@@ -124,6 +124,22 @@ static size_t read_lines(struct simba__sqlite_watch *watch,
     return whole;
 }
 
+/* It is for the first of this handle, unless one with slots may fit in behind
+ * it. A second that asked with the first would keep it from the database. */
+static void wake_named(struct simba__sqlite *self, const char *mutex)
+{
+    bool is_shared;
+
+    pthread_mutex_lock(&self->watch.lock);
+    is_shared = self->watch.shared > 0;
+    pthread_mutex_unlock(&self->watch.lock);
+    if (is_shared) {
+        simba_wake(self->base.loop, mutex);
+    } else {
+        simba_wake_first(self->base.loop, mutex);
+    }
+}
+
 static void read_wake_file(struct simba__sqlite *self, bool is_touched)
 {
     struct simba__sqlite_watch *watch = &self->watch;
@@ -138,7 +154,7 @@ static void read_wake_file(struct simba__sqlite *self, bool is_touched)
             if (line[0] == SIMBA__SQLITE_CHANGED) {
                 simba__sqlite_observers_tell(self, line + 1);
             } else if (strlen(line) <= SIMBA_MUTEX_MAX_BYTES) {
-                simba_wake(self->base.loop, line);
+                wake_named(self, line);
             }
         }
     }
@@ -398,6 +414,7 @@ static void forget(struct simba__sqlite_watch *watch, size_t i)
 {
     int wd = watch->waiting[i].wd;
 
+    watch->shared -= watch->waiting[i].is_shared;
     watch->waiting[i] = watch->waiting[--watch->count];
     drop_watch(watch, wd);
 }
@@ -438,8 +455,9 @@ static struct simba__sqlite_waiting *find_or_add(
         return NULL;
     }
     one = &watch->waiting[watch->count++];
-    *one =
-        (struct simba__sqlite_waiting){.attempt = request->attempt, .wd = -1};
+    *one = (struct simba__sqlite_waiting){
+        .attempt = request->attempt, .wd = -1, .is_shared = request->slots > 1};
+    watch->shared += one->is_shared;
     memcpy(one->mutex, request->mutex, strlen(request->mutex) + 1);
     return one;
 }

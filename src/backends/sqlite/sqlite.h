@@ -167,6 +167,7 @@ struct simba__sqlite_waiting {
     int looks;         /* left, to see whether the process is really dead */
     bool is_head;      /* of the queue */
     bool is_due;       /* for a wake-up */
+    bool is_shared;    /* it has slots */
 };
 
 struct simba__sqlite_watch {
@@ -175,8 +176,9 @@ struct simba__sqlite_watch {
     /* Under the lock. Entries come and go by the worker's hand only. */
     struct simba__sqlite_waiting *waiting;
     size_t count, room;
-    int fd;      /* inotify; -1 until somebody waits */
-    int wake_fd; /* our wake-up file */
+    size_t shared; /* so many of them have slots */
+    int fd;        /* inotify; -1 until somebody waits */
+    int wake_fd;   /* our wake-up file */
     int wake_wd;
     int64_t wake_read;  /* how much of it */
     bool lacks_inotify; /* there was no descriptor or watch left */
