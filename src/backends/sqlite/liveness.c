@@ -266,6 +266,27 @@ enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
     return lock.l_type == F_UNLCK ? SIMBA__SQLITE_DEAD : SIMBA__SQLITE_ALIVE;
 }
 
+enum simba__sqlite_life simba__sqlite_life_seen(struct simba__sqlite *self,
+                                                const char *process)
+{
+    struct simba__sqlite_record *record = &self->record;
+    const size_t room = sizeof record->seen / sizeof record->seen[0];
+    enum simba__sqlite_life life;
+
+    for (size_t i = 0; i < record->seen_count; i++) {
+        if (strcmp(record->seen[i].process, process) == 0) {
+            return record->seen[i].life;
+        }
+    }
+    life = simba__sqlite_life_of(self, process);
+    if (record->seen_count < room && simba__sqlite_is_process(process)) {
+        memcpy(record->seen[record->seen_count].process, process,
+               SIMBA__SQLITE_PROCESS + 1);
+        record->seen[record->seen_count++].life = life;
+    }
+    return life;
+}
+
 bool simba__sqlite_is_crowded(const struct simba__sqlite *self)
 {
     int fd = openat(self->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -242,8 +242,8 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
      * alive on this very kernel: there are containers that are given a boot id
      * of their own. One that is gone is in the tables, but not in the record as
      * it is to be, so that it will be dropped. */
-    is_gone = is_gone &&
-              simba__sqlite_life_of(self, peer->process) != SIMBA__SQLITE_ALIVE;
+    is_gone = is_gone && simba__sqlite_life_seen(self, peer->process) !=
+                             SIMBA__SQLITE_ALIVE;
     is_offer = offered_until_ms != 0 && !record->before.is_offered;
     /* The last position given is not kept elsewhere: when nobody waits, the
      * next comes from the clock, which has gone on. */
@@ -268,7 +268,7 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
  * the first who lives, and the second is told. Who missed its offer goes to the
  * end, a named successor may be anywhere, and so may one that fits beside other
  * owners. `is_me`: who asks was read as well, or needs no position. */
-static bool is_enough(const struct simba__sqlite *self,
+static bool is_enough(struct simba__sqlite *self,
                       const simba_request *request,
                       bool *is_me)
 {
@@ -302,7 +302,8 @@ static bool is_enough(const struct simba__sqlite *self,
         if (simba__attempt_equal(waiter->attempt, request->attempt)) {
             *is_me = true;
         } else if (live < 2 && waiter->lapses_ms >= record->now_ms) {
-            live += simba__sqlite_life_of(self, process) != SIMBA__SQLITE_DEAD;
+            live +=
+                simba__sqlite_life_seen(self, process) != SIMBA__SQLITE_DEAD;
         }
     }
     return live == 2;
@@ -344,7 +345,7 @@ static int find_before(struct simba__sqlite *self,
         }
         read_text(row, 2, boot, sizeof boot);
         read_text(row, 3, process, sizeof process);
-        life = simba__sqlite_life_of(self, process);
+        life = simba__sqlite_life_seen(self, process);
         if (sqlite3_column_int64(row, 4) >= now_ms &&
             (strcmp(boot, self->boot) == 0 ? life != SIMBA__SQLITE_DEAD
                                            : life == SIMBA__SQLITE_ALIVE)) {
@@ -444,7 +445,7 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     record->is_owner_only = is_owner_only;
     record->is_handover = record->is_sighted = false;
     record->version = record->lease_ms = 0;
-    record->peer_count = 0;
+    record->peer_count = record->seen_count = 0;
     if (add_peer(record) != SIMBA__SQLITE_SELF ||
         add_peer(record) != SIMBA__SQLITE_OWNER) {
         return simba__sqlite_result(self, SQLITE_NOMEM, error);

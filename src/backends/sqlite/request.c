@@ -45,7 +45,7 @@ static bool is_connected(void *argument, uint64_t connection)
     assert(connection < self->record.peer_count);
     is_dead =
         connection != SIMBA__SQLITE_SELF &&
-        simba__sqlite_life_of(self, self->record.peers[connection].process) ==
+        simba__sqlite_life_seen(self, self->record.peers[connection].process) ==
             SIMBA__SQLITE_DEAD;
     self->has_dead |= is_dead;
     return !is_dead;

@@ -124,6 +124,13 @@ struct simba__sqlite_peer {
 
 enum { SIMBA__SQLITE_SELF = 0, SIMBA__SQLITE_OWNER = 1 };
 
+/* liveness.c: what is known of a process. */
+enum simba__sqlite_life {
+    SIMBA__SQLITE_ALIVE,
+    SIMBA__SQLITE_DEAD,
+    SIMBA__SQLITE_UNSURE,
+};
+
 /* record.c: one mutex, as the tables have it and as it is to be. */
 struct simba__sqlite_record {
     int64_t now_ms;     /* the store's clock, read when the lock is held */
@@ -146,6 +153,14 @@ struct simba__sqlite_record {
      * (request.c). */
     size_t wakes[3];
     size_t wake_count;
+
+    /* Processes that were looked at for this request: each look is three calls
+     * of the kernel, and those who wait are of few processes. */
+    struct {
+        char process[SIMBA__SQLITE_PROCESS + 1];
+        enum simba__sqlite_life life;
+    } seen[4];
+    size_t seen_count;
 };
 
 /* liveness.c: a tenure of another boot, as long as we see it unchanged. */
@@ -439,12 +454,6 @@ uint64_t simba__sqlite_wall_us(void);
 
 /* --- liveness.c: who is dead --------------------------------------------- */
 
-enum simba__sqlite_life {
-    SIMBA__SQLITE_ALIVE,
-    SIMBA__SQLITE_DEAD,
-    SIMBA__SQLITE_UNSURE,
-};
-
 /**
  * Make the directory if need be, and our file in it. Again, after the
  * directory was deleted, keeps the name and the number of life_fd.
@@ -460,6 +469,10 @@ void simba__sqlite_life_forked(struct simba__sqlite *self);
 /** Is the process of this name alive? We ourselves are. */
 enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
                                               const char *process);
+
+/** The same, as it was when this request asked first. */
+enum simba__sqlite_life simba__sqlite_life_seen(struct simba__sqlite *self,
+                                                const char *process);
 
 /** Do so many processes use the database that they hinder each other? */
 bool simba__sqlite_is_crowded(const struct simba__sqlite *self);
