@@ -26,7 +26,6 @@ struct simba_scheduler {
     void *user;
     struct simba__schedule_config config;
     struct simba__lifecycle lifecycle;
-    int64_t progress_ms; /* asked of the work while it runs; 0: nothing is */
 
     _Atomic bool is_told; /* S6: the run must end; cleared by a new tenure */
 
@@ -91,7 +90,7 @@ static void do_run(simba_scheduler *s)
     run = s->run;
     s->run.skipped = 0;
     s->counts.runs++;
-    simba__contention_ask_progress(contention, s->progress_ms);
+    simba__contention_ask_progress(contention, true);
     simba_loop_leave(s->base.store->loop);
     working = s;
     rc = s->work(s->user, &run, &error);
@@ -105,7 +104,7 @@ static void do_run(simba_scheduler *s)
                              simba__error_text(rc, &error), rc);
     }
     simba_loop_enter(s->base.store->loop);
-    simba__contention_ask_progress(contention, 0);
+    simba__contention_ask_progress(contention, false);
     s->counts.failures += rc == SIMBA_OK ? 0 : 1;
     feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
     if (s->is_release_due) {
@@ -412,7 +411,6 @@ int simba_scheduler_open(simba_store *store,
     s->work = options.work;
     s->user = options.user;
     s->config = config;
-    s->progress_ms = options.times.progress_ms;
     s->timer.fire = on_timer;
     simba__schedule_init(&s->machine, &s->config);
     simba__lifecycle_init(&s->lifecycle, &s->base);
@@ -424,7 +422,7 @@ int simba_scheduler_open(simba_store *store,
         return rc;
     }
     simba_loop_enter(store->loop);
-    simba__contention_ask_progress(&s->base.contention, 0); /* no work runs */
+    simba__contention_ask_progress(&s->base.contention, false); /* no work */
     simba_loop_leave(store->loop);
     base->contention.core.to = s->to;
     *out = s;

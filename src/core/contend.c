@@ -63,16 +63,19 @@ static int64_t try_ms(int64_t left_ms)
 /* When to try again what failed. The delay doubles with every failure in a row
  * and is spread by a quarter either way, so that contenders that failed
  * together do not come back together. */
-static void retry(struct simba__contend *c, int64_t first_ms, int64_t most_ms)
+static void retry(struct simba__contend *c,
+                  int64_t first_ms,
+                  int64_t most_ms,
+                  struct simba__rng *rng)
 {
     unsigned doublings = c->failures < 16 ? c->failures : 16;
     int64_t delay = earlier(first_ms << doublings, most_ms);
     uint64_t spread = (uint64_t)delay / 2;
 
     assert(first_ms > 0 && most_ms > 0);
-    c->failures++;
-    delay += (int64_t)simba__rng_below(&c->rng, spread) - delay / 4;
-    c->next_ms = later_of(later(c->sent_ms, delay), c->now_ms);
+    c->failures = (uint8_t)(doublings + 1);
+    delay += (int64_t)simba__rng_below(rng, spread) - delay / 4;
+    c->due_ms = later_of(later(c->sent_ms, delay), c->now_ms);
 }
 
 /* A request under way when the next is sent is given up: its reply is stale
@@ -83,41 +86,41 @@ static void send(struct simba__contend *c,
                  struct simba__contend_update *up)
 {
     assert(up->send.kind == SIMBA_NO_REQUEST); /* one request a step */
-    c->inflight = kind;
+    c->inflight = (uint8_t)kind;
     c->sent_ms = c->now_ms;
-    c->timeout_at_ms = later(c->now_ms, timeout_ms);
-    c->next_ms = SIMBA__NEVER;
+    c->due_ms = later(c->now_ms, timeout_ms);
     c->seq++;
-    if (kind == SIMBA_ACQUIRE || kind == SIMBA_RENEW) {
-        c->last_claim_ms = c->now_ms;
-    }
+    c->has_claimed |= kind == SIMBA_ACQUIRE;
     up->send.size = sizeof up->send;
     up->send.reply.size = sizeof up->send.reply;
     up->send.kind = kind;
     up->send.seq = c->seq;
     up->send.attempt = c->attempt;
     up->send.token = c->token;
-    up->send.ttl_ms = c->config.lease.ttl_ms;
-    up->send.transition_ms = c->config.lease.transition_ms;
-    up->send.deadline_ms = c->timeout_at_ms;
-    up->send.slots = c->config.slots;
+    up->send.ttl_ms = c->config->lease.ttl_ms;
+    up->send.transition_ms = c->config->lease.transition_ms;
+    up->send.deadline_ms = c->due_ms;
+    up->send.slots = c->config->slots;
 }
 
 /* A new attempt, the first request of which is due at `at_ms`. */
-static void begin(struct simba__contend *c, int64_t at_ms)
+static void begin(struct simba__contend *c,
+                  int64_t at_ms,
+                  struct simba__rng *rng)
 {
     c->phase = SIMBA__WAITING;
-    c->attempt.high = simba__rng_next(&c->rng);
-    c->attempt.low = simba__rng_next(&c->rng);
+    c->attempt.high = simba__rng_next(rng);
+    c->attempt.low = simba__rng_next(rng);
     c->is_doubtful = c->is_queued = c->is_gone = false;
     c->is_woken = c->is_backstop = c->is_urgent = false;
-    c->hurries = c->slot = c->vain_wakes = 0;
+    c->hurries = c->vain_wakes = 0;
+    c->slot = 0;
     c->position = c->token = 0;
     if (c->to != NULL) {
         c->to[0] = '\0';
     }
-    c->last_claim_ms = -1;
-    c->next_ms = at_ms;
+    c->has_claimed = false;
+    c->due_ms = at_ms;
 }
 
 /* The store knows nothing of us any more: rest, or contend anew. */
@@ -127,14 +130,14 @@ static void finish(struct simba__contend *c, struct simba__contend_update *up)
     c->is_held = false;
     c->failures = 0;
     if (!c->stopping) {
-        begin(c, c->now_ms);
+        begin(c, c->now_ms, up->rng);
         return;
     }
     c->phase = SIMBA__IDLE;
     c->stopping = false;
     c->is_heard = false;
-    c->last_claim_ms = -1;
-    c->next_ms = SIMBA__NEVER;
+    c->has_claimed = false;
+    c->due_ms = SIMBA__NEVER;
     up->tell |= SIMBA__TELL_STOPPED;
     if (PLANTED(TOLD_AFTER_STOP)) {
         up->tell |= SIMBA__TELL_ACQUIRED;
@@ -147,13 +150,13 @@ static void finish(struct simba__contend *c, struct simba__contend_update *up)
 static void tell_store(struct simba__contend *c,
                        struct simba__contend_update *up)
 {
-    int64_t left = c->part_until_ms - c->now_ms;
+    int64_t left = c->until_ms - c->now_ms;
 
     assert(c->phase == SIMBA__RELEASING);
     send(c, c->parting, try_ms(left), up);
     up->send.to = c->to != NULL && c->to[0] != '\0' ? c->to : NULL;
     if (c->is_doubtful && !PLANTED(NO_TOMBSTONE)) {
-        up->send.tombstone_ms = simba__lease_length_ms(&c->config.lease);
+        up->send.tombstone_ms = simba__lease_length_ms(&c->config->lease);
     }
 }
 
@@ -170,11 +173,12 @@ static void part(struct simba__contend *c,
 
     c->phase = SIMBA__RELEASING;
     c->is_held = false;
-    c->parting = parting;
-    c->part_until_ms = later(is_tenure ? c->last_claim_ms : c->now_ms,
-                             simba__lease_over_ms(&c->config.lease));
+    c->parting = (uint8_t)parting;
+    /* What a tenure has sent last is an acquire or a renewal. */
+    c->until_ms = later(is_tenure ? c->sent_ms : c->now_ms,
+                        simba__lease_over_ms(&c->config->lease));
     c->failures = 0;
-    if (c->now_ms >= c->part_until_ms) {
+    if (c->now_ms >= c->until_ms) {
         finish(c, up); /* nothing is left to release */
     } else {
         tell_store(c, up);
@@ -183,6 +187,11 @@ static void part(struct simba__contend *c,
 
 /* --- LEAVING: on_released runs ------------------------------------------- */
 
+static struct simba__lease granted_lease(const struct simba__contend *c)
+{
+    return simba__lease_shorten(&c->config->lease, c->granted_ms);
+}
+
 static void leave(struct simba__contend *c,
                   enum simba__cause cause,
                   struct simba__contend_update *up)
@@ -190,39 +199,35 @@ static void leave(struct simba__contend *c,
     bool is_by_choice = cause == SIMBA__CAUSE_STOP ||
                         cause == SIMBA__CAUSE_MAX_HOLD ||
                         cause == SIMBA__CAUSE_ASKED;
-    int64_t budget_until = later(c->now_ms, c->config.lease.budget_ms);
-    int64_t hard = simba__lease_hard_ms(&c->granted);
+    int64_t budget_until = later(c->now_ms, c->config->lease.budget_ms);
+    struct simba__lease granted = granted_lease(c);
+    int64_t hard = simba__lease_hard_ms(&granted);
     int64_t hard_until = later(c->lease_from_ms, later_of(hard, 0));
 
     assert(c->phase == SIMBA__OWNER && !c->is_calling);
     c->phase = SIMBA__LEAVING;
     c->owner_until_ms = 0;
-    c->cause = cause;
     c->is_calling = true;
     c->is_overrun = false;
     /* By choice on_released has its budget from now: at most U, so it ends
      * before H. On loss it has until H; after a pause over U the budget all the
      * same, for the lease is spoilt already and an overrun should mean the
      * user's slowness. */
-    c->leave_until_ms =
+    c->until_ms =
         is_by_choice ? budget_until : later_of(budget_until, hard_until);
-    c->keep_until_ms = 0;
-    if ((cause == SIMBA__CAUSE_STOP || cause == SIMBA__CAUSE_ASKED) &&
-        c->config.min_hold_ms > 0) {
-        c->keep_until_ms = later(c->held_since_ms, c->config.min_hold_ms);
-    }
+    c->is_kept = cause == SIMBA__CAUSE_STOP || cause == SIMBA__CAUSE_ASKED;
     if (!is_by_choice) {
         c->inflight = SIMBA_NO_REQUEST;
-        c->next_ms = SIMBA__NEVER;
-    } else if (c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER) {
-        c->next_ms = c->now_ms; /* held back for want of progress; but now it
-                                 * is renewed until on_released is back */
+        c->due_ms = SIMBA__NEVER;
+    } else if (c->inflight == SIMBA_NO_REQUEST && c->due_ms == SIMBA__NEVER) {
+        c->due_ms = c->now_ms; /* held back for want of progress; but now it
+                                * is renewed until on_released is back */
     }
     up->tell |= SIMBA__TELL_RELEASED;
     up->cause = cause;
     up->token = c->token;
     up->slot = c->slot;
-    up->deadline_ms = c->leave_until_ms;
+    up->deadline_ms = c->until_ms;
     if (PLANTED(RELEASE_FIRST)) {
         part(c, SIMBA_RELEASE, up);
     }
@@ -232,9 +237,11 @@ static void leave(struct simba__contend *c,
 static int64_t leave_at(const struct simba__contend *c)
 {
     if (c->is_calling && !c->is_overrun) {
-        return c->leave_until_ms;
+        return c->until_ms;
     }
-    return c->is_gone ? 0 : c->keep_until_ms; /* renewed meanwhile */
+    return c->is_kept && !c->is_gone /* renewed meanwhile */
+               ? later(c->held_since_ms, c->config->min_hold_ms)
+               : 0;
 }
 
 static void left(struct simba__contend *c, struct simba__contend_update *up)
@@ -266,7 +273,9 @@ static int64_t use_from(int64_t from_ms, const struct simba__lease *granted)
 
 static int64_t use_until(const struct simba__contend *c)
 {
-    return use_from(c->lease_from_ms, &c->granted);
+    struct simba__lease granted = granted_lease(c);
+
+    return use_from(c->lease_from_ms, &granted);
 }
 
 /* A wake-up may say that we are asked to hand over, or be for another of this
@@ -285,21 +294,25 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
     /* S2: the lease runs from when we asked, never from when we heard; the
      * store began to count somewhere in between. */
     int64_t from = PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
-    struct simba__lease granted = simba__lease_shorten(
-        &c->config.lease, PLANTED(GRANT_STRETCHED) ? 0 : granted_ms);
+    int64_t max_hold = c->config->max_hold_ms;
+    struct simba__lease granted;
 
+    granted_ms = PLANTED(GRANT_STRETCHED) ? 0 : granted_ms;
+    granted = simba__lease_shorten(&c->config->lease, granted_ms);
     c->failures = 0;
-    c->next_ms = later(from, simba__lease_renew_after_ms(&granted));
+    c->due_ms = later(from, simba__lease_renew_after_ms(&granted));
     if (is_first || use_from(from, &granted) > use_until(c)) {
         c->lease_from_ms = from;
-        c->granted = granted;
+        c->granted_ms = granted_ms;
     }
     if (c->is_woken) { /* asked for while the renewal was under way */
         c->is_woken = false;
-        c->next_ms = earlier(c->next_ms, owner_woken_at(c));
+        c->due_ms = earlier(c->due_ms, owner_woken_at(c));
     }
     if (c->phase == SIMBA__OWNER) {
-        c->owner_until_ms = earlier(use_until(c), c->cap_ms);
+        c->owner_until_ms = earlier(
+            use_until(c),
+            max_hold == 0 ? SIMBA__NEVER : later(c->held_since_ms, max_hold));
     }
 }
 
@@ -308,13 +321,11 @@ static void own(struct simba__contend *c,
                 const simba_reply *reply,
                 struct simba__contend_update *up)
 {
-    int64_t max_hold = c->config.max_hold_ms;
-
     up->tell |= c->is_backstop && !c->is_woken ? SIMBA__TELL_BACKSTOP : 0U;
     c->token = reply->token;
     c->slot = reply->slot;
     c->is_woken = false;
-    c->cap_ms = max_hold == 0 ? SIMBA__NEVER : later(c->now_ms, max_hold);
+    c->held_since_ms = c->progress_ms = c->now_ms;
     c->phase = SIMBA__OWNER;
     extend(c, reply->lease_ms);
     if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
@@ -322,7 +333,6 @@ static void own(struct simba__contend *c,
         part(c, SIMBA_RELEASE, up);
         return;
     }
-    c->held_since_ms = c->progress_ms = c->now_ms;
     up->tell |= SIMBA__TELL_ACQUIRED;
     up->token = reply->token;
     up->slot = reply->slot;
@@ -330,11 +340,11 @@ static void own(struct simba__contend *c,
 
 static void renew(struct simba__contend *c, struct simba__contend_update *up)
 {
-    bool is_stalled = c->phase == SIMBA__OWNER && c->config.progress_ms > 0 &&
-                      c->now_ms - c->progress_ms > c->config.progress_ms;
+    bool is_stalled = c->phase == SIMBA__OWNER && c->is_progress_asked &&
+                      c->now_ms - c->progress_ms > c->config->progress_ms;
 
     assert(c->phase == SIMBA__OWNER || c->phase == SIMBA__LEAVING);
-    c->next_ms = SIMBA__NEVER;
+    c->due_ms = SIMBA__NEVER;
     if (!is_stalled) { /* else the next sign of progress renews */
         send(c, SIMBA_RENEW, try_ms(use_until(c) - c->now_ms), up);
     }
@@ -362,13 +372,15 @@ static void renewed(struct simba__contend *c,
                     const simba_reply *reply,
                     struct simba__contend_update *up)
 {
+    struct simba__lease granted = granted_lease(c);
     int64_t left = use_until(c) - c->now_ms;
-    int64_t due = simba__lease_renew_after_ms(&c->granted);
+    int64_t due = simba__lease_renew_after_ms(&granted);
     bool is_due = c->sent_ms >= later(c->lease_from_ms, due);
 
     if (reply == NULL && !PLANTED(UNKNOWN_IS_LOST)) {
         /* After U it is only for min_hold, and there is no hurry. */
-        retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS);
+        retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS,
+              up->rng);
     } else if (reply != NULL && reply->mine && reply->token == c->token) {
         c->vain_wakes =
             is_due ? 0 : (uint8_t)earlier(c->vain_wakes + 1, WAKE_DOUBLINGS);
@@ -383,7 +395,7 @@ static void renewed(struct simba__contend *c,
         /* Ours, but under another token: a doubled acquire began a tenure that
          * nobody was told of. It is given back like any other. */
         c->is_gone = reply == NULL || !reply->mine;
-        c->next_ms = SIMBA__NEVER;
+        c->due_ms = SIMBA__NEVER;
         if (c->phase == SIMBA__OWNER) {
             leave(c, SIMBA__CAUSE_GONE, up);
         }
@@ -394,7 +406,7 @@ static void renewed(struct simba__contend *c,
 static void lapse(struct simba__contend *c, struct simba__contend_update *up)
 {
     bool is_held_back =
-        c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER;
+        c->inflight == SIMBA_NO_REQUEST && c->due_ms == SIMBA__NEVER;
     enum simba__cause cause = SIMBA__CAUSE_EXPIRED;
 
     if (c->now_ms < use_until(c)) {
@@ -411,7 +423,7 @@ static void lapse(struct simba__contend *c, struct simba__contend_update *up)
  * that an earlier request whose answer was lost is found, not repeated (S8). */
 static void ask(struct simba__contend *c, struct simba__contend_update *up)
 {
-    const struct simba__lease *lease = &c->config.lease;
+    const struct simba__lease *lease = &c->config->lease;
     int64_t backstop = simba__lease_length_ms(lease) + JITTER_HIGH_MS;
 
     assert(c->phase == SIMBA__WAITING && !c->is_calling);
@@ -420,7 +432,7 @@ static void ask(struct simba__contend *c, struct simba__contend_update *up)
     c->is_held = false;
     send(c, SIMBA_ACQUIRE, try_ms(simba__lease_use_ms(lease)), up);
     up->send.position = c->position;
-    up->send.join = c->config.join;
+    up->send.join = c->join;
     up->send.is_backstop = c->is_backstop && c->is_queued;
     up->send.budget_ms = lease->budget_ms;
     up->send.waiter_ms = 2 * backstop;
@@ -429,15 +441,17 @@ static void ask(struct simba__contend *c, struct simba__contend_update *up)
 /* The backstop: with every wake-up lost, a waiter asks when the owner's lease
  * ends. The head of the queue right then; who stands behind it one offer later,
  * in case the head is dead; who has no position some time around it. */
-static int64_t backstop_ms(struct simba__contend *c, const simba_reply *reply)
+static int64_t backstop_ms(const struct simba__contend *c,
+                           const simba_reply *reply,
+                           struct simba__rng *rng)
 {
-    int64_t most = simba__lease_length_ms(&c->config.lease);
+    int64_t most = simba__lease_length_ms(&c->config->lease);
     int64_t wait = later_of(earlier(reply->wait_ms, most), 0);
-    int64_t low = c->config.lease.transition_ms == 0 ? 0 : JITTER_LOW_MS;
+    int64_t low = c->config->lease.transition_ms == 0 ? 0 : JITTER_LOW_MS;
 
     if (!reply->is_queued) {
         wait += low + (int64_t)simba__rng_below(
-                          &c->rng, (uint64_t)(JITTER_HIGH_MS - low));
+                          rng, (uint64_t)(JITTER_HIGH_MS - low));
     } else if (!reply->is_head) {
         wait += SIMBA__OFFER_MS;
     } else {
@@ -450,7 +464,11 @@ static int64_t woken_at(struct simba__contend *c)
 {
     int64_t calm = c->now_ms - c->sent_ms;
 
-    c->hurries = calm >= WAKE_CALM_MS ? 1 : c->hurries + 1;
+    if (calm >= WAKE_CALM_MS) {
+        c->hurries = 1;
+    } else if (c->hurries <= WAKE_HURRIES) {
+        c->hurries++;
+    }
     return c->hurries <= WAKE_HURRIES || calm >= WAKE_SPACING_MS
                ? c->now_ms
                : later(c->sent_ms, WAKE_SPACING_MS);
@@ -462,7 +480,7 @@ static void asked(struct simba__contend *c,
                   const simba_reply *reply,
                   struct simba__contend_update *up)
 {
-    int64_t most = simba__lease_length_ms(&c->config.lease) / 4;
+    int64_t most = simba__lease_length_ms(&c->config->lease) / 4;
 
     if (reply != NULL && reply->mine) {
         own(c, reply, up);
@@ -476,19 +494,19 @@ static void asked(struct simba__contend *c,
             c->position = reply->position;
         }
         if (!c->is_woken) {
-            c->next_ms = later(c->now_ms, backstop_ms(c, reply));
+            c->due_ms = later(c->now_ms, backstop_ms(c, reply, up->rng));
         }
     } else {
         c->is_doubtful |= outcome == SIMBA__UNKNOWN;
         c->is_backstop = false;
-        retry(c, ASK_FIRST_MS, earlier(most, ASK_MOST_MS));
+        retry(c, ASK_FIRST_MS, earlier(most, ASK_MOST_MS), up->rng);
     }
     if (c->is_woken) {
-        c->next_ms = woken_at(c);
+        c->due_ms = woken_at(c);
         c->is_urgent = true;
     }
     if (reply == NULL && PLANTED(NO_RETRY)) {
-        c->next_ms = SIMBA__NEVER;
+        c->due_ms = SIMBA__NEVER;
     }
 }
 
@@ -519,16 +537,14 @@ enum simba__contend_problem simba__contend_config_check(
 }
 
 void simba__contend_init(struct simba__contend *c,
-                         const struct simba__contend_config *config,
-                         const struct simba__rng *rng)
+                         const struct simba__contend_config *config)
 {
     assert(simba__contend_config_check(config) == SIMBA__CONTEND_FINE);
     memset(c, 0, sizeof *c);
-    c->config = *config;
-    c->granted = config->lease;
-    c->rng = *rng;
-    c->next_ms = SIMBA__NEVER;
-    c->last_claim_ms = -1;
+    c->config = config;
+    c->join = config->join;
+    c->is_progress_asked = config->progress_ms > 0;
+    c->due_ms = SIMBA__NEVER;
 }
 
 /* S1: a step of the store's clock shows as two intervals of its offset that
@@ -536,7 +552,7 @@ void simba__contend_init(struct simba__contend *c,
  * narrow as the answers allow: a slow one must not hide a step. */
 static int64_t clock_step_ms(struct simba__contend *c, int64_t store_ms)
 {
-    int64_t margin = simba__lease_margin_ms(&c->config.lease);
+    int64_t margin = simba__lease_margin_ms(&c->config->lease);
     int64_t drift = (c->now_ms - c->clock_seen_ms) / 1000 * 21 + 21;
     int64_t low = store_ms - c->now_ms, high = store_ms - c->sent_ms;
     int64_t old_low = c->clock_low_ms - drift;
@@ -584,14 +600,14 @@ static void answered(struct simba__contend *c,
     } else if (reply != NULL) {
         finish(c, up);
     } else {
-        retry(c, PART_FIRST_MS, PART_MOST_MS);
+        retry(c, PART_FIRST_MS, PART_MOST_MS, up->rng);
     }
     if (step != 0) {
         up->tell |= SIMBA__TELL_CLOCK_JUMP;
         up->clock_step_ms = step;
         if (c->phase == SIMBA__OWNER) { /* asks again at once, once */
-            c->next_ms = c->was_jump ? later(c->sent_ms, OWNER_WAKE_SPACING_MS)
-                                     : c->now_ms;
+            c->due_ms = c->was_jump ? later(c->sent_ms, OWNER_WAKE_SPACING_MS)
+                                    : c->now_ms;
         }
     }
     if (reply != NULL) {
@@ -610,18 +626,18 @@ static void step_wake(struct simba__contend *c,
         own(c, &grant, up);
         return;
     }
-    if (c->last_claim_ms < 0) {
+    if (!c->has_claimed) {
         return; /* we have not asked yet: it cannot be meant for us */
     }
     if (c->inflight != SIMBA_NO_REQUEST) { /* S10: it may have looked before */
         c->is_woken = !PLANTED(WAKE_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
-        c->next_ms = woken_at(c);
+        c->due_ms = woken_at(c);
         c->is_backstop = false;
         c->is_urgent = true;
         c->is_held = false;
-    } else if (c->phase == SIMBA__OWNER && c->next_ms != SIMBA__NEVER) {
-        c->next_ms = earlier(c->next_ms, owner_woken_at(c));
+    } else if (c->phase == SIMBA__OWNER && c->due_ms != SIMBA__NEVER) {
+        c->due_ms = earlier(c->due_ms, owner_woken_at(c));
     }
 }
 
@@ -653,8 +669,8 @@ static void step_progress(struct simba__contend *c, int64_t given_ms)
     c->progress_ms =
         later_of(c->progress_ms, given_ms == 0 ? c->now_ms : given_ms);
     if (c->phase == SIMBA__OWNER && c->inflight == SIMBA_NO_REQUEST &&
-        c->next_ms == SIMBA__NEVER) {
-        c->next_ms = c->now_ms; /* a renewal had been held back */
+        c->due_ms == SIMBA__NEVER) {
+        c->due_ms = c->now_ms; /* a renewal had been held back */
     }
 }
 
@@ -668,7 +684,7 @@ static void dispatch(struct simba__contend *c,
         c->stopping = false;
         c->is_heard = false;
         c->failures = 0;
-        begin(c, later(c->now_ms, c->config.initial_delay_ms));
+        begin(c, later(c->now_ms, c->config->initial_delay_ms), up->rng);
         break;
     case SIMBA__STOP:
         step_stop(c, up);
@@ -712,22 +728,21 @@ static void do_what_is_due(struct simba__contend *c,
                            bool is_full,
                            struct simba__contend_update *up)
 {
-    if (c->inflight != SIMBA_NO_REQUEST && c->now_ms >= c->timeout_at_ms) {
+    if (c->inflight != SIMBA_NO_REQUEST && c->now_ms >= c->due_ms) {
         answered(c, SIMBA__UNKNOWN, NULL, up);
     }
     if (c->phase == SIMBA__LEAVING) {
         left(c, up);
     }
-    if (c->phase == SIMBA__RELEASING && c->now_ms >= c->part_until_ms) {
+    if (c->phase == SIMBA__RELEASING && c->now_ms >= c->until_ms) {
         up->tell |= SIMBA__TELL_UNRELEASED;
         finish(c, up);
     }
-    if (!may_send(c) || c->now_ms < c->next_ms) {
+    if (!may_send(c) || c->now_ms < c->due_ms) {
         return;
     }
     /* Who asks once waits for that one answer without a limit of its own. */
-    if (c->phase == SIMBA__WAITING && is_full && !c->is_urgent &&
-        c->config.join) {
+    if (c->phase == SIMBA__WAITING && is_full && !c->is_urgent && c->join) {
         c->is_held = true;
     } else if (c->phase == SIMBA__WAITING) {
         ask(c, up);
@@ -761,6 +776,7 @@ void simba__contend_step(struct simba__contend *c,
                          struct simba__contend_update *update)
 {
     memset(update, 0, sizeof *update);
+    update->rng = event->rng;
     if (event->now_ms > c->now_ms) {
         c->now_ms = event->now_ms;
     }
@@ -784,17 +800,15 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
 {
     int64_t at = SIMBA__NEVER;
 
-    if (c->inflight != SIMBA_NO_REQUEST) {
-        at = c->timeout_at_ms;
-    } else if (may_send(c) && !c->is_held) {
-        at = c->next_ms;
+    if (c->inflight != SIMBA_NO_REQUEST || (may_send(c) && !c->is_held)) {
+        at = c->due_ms;
     }
     if (c->phase == SIMBA__OWNER) {
         at = earlier(at, c->owner_until_ms);
     } else if (c->phase == SIMBA__LEAVING) {
         at = earlier(at, leave_at(c));
     } else if (c->phase == SIMBA__RELEASING) {
-        at = earlier(at, c->part_until_ms);
+        at = earlier(at, c->until_ms);
     }
     return at;
 }

@@ -82,10 +82,11 @@ enum simba__contend_event_type {
 
 struct simba__contend_event {
     enum simba__contend_event_type type;
-    int64_t now_ms;      /* boot clock, rounded down */
-    bool is_full;        /* too many acquires are under way for another */
-    int64_t progress_ms; /* PROGRESS: when the sign was given; 0: now */
-    const char *to;      /* HAND_OVER: the successor's id; NULL: anybody */
+    int64_t now_ms;         /* boot clock, rounded down */
+    struct simba__rng *rng; /* where attempts and jitter come from */
+    bool is_full;           /* too many acquires are under way for another */
+    int64_t progress_ms;    /* PROGRESS: when the sign was given; 0: now */
+    const char *to;         /* HAND_OVER: the successor's id; NULL: anybody */
     /* REPLIED: to the request with this number. */
     uint64_t seq;
     enum simba__outcome outcome;
@@ -116,6 +117,7 @@ struct simba__contend_update {
     /* What to send, complete but for the names and is_driven; the deadline is
      * when its outcome is taken as unknown. SIMBA_NO_REQUEST: nothing. */
     simba_request send;
+    struct simba__rng *rng; /* the event's */
     unsigned tell;
     enum simba__cause cause; /* with TELL_RELEASED */
     uint64_t token;          /* with TELL_ACQUIRED, TELL_RELEASED */
@@ -125,72 +127,77 @@ struct simba__contend_update {
                               * back */
 };
 
+/* There may be 100,000 of them, and most of them wait: it is kept small. */
 struct simba__contend {
-    struct simba__contend_config config;
-    struct simba__rng rng;
+    const struct simba__contend_config *config; /* the caller's */
     int64_t now_ms; /* of the newest event: time never runs backwards */
-    enum simba__contend_phase phase;
-    bool stopping;
-    bool is_heard; /* the store has answered since start */
 
-    /* The request under way, if any; other replies are stale. */
-    enum simba_request_kind inflight;
-    unsigned failures; /* in a row, for the backoff */
-    uint64_t seq;
-    int64_t sent_ms;
-    int64_t timeout_at_ms;
-    int64_t next_ms; /* when the phase's next request is due */
+    /* Requests. */
+    uint64_t seq;    /* of the newest */
+    int64_t sent_ms; /* it was; in OWNER and LEAVING it is a claim */
+    int64_t due_ms;  /* under way: when its outcome is taken as unknown; else:
+                      * when the phase's next request is due */
 
     /* The attempt. */
     simba_attempt attempt;
-    uint64_t position;     /* the first one the store gave us */
-    int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
-    unsigned hurries;      /* wake-ups since it was calm */
-    bool is_doubtful;      /* an acquire of it may still take effect */
-    bool is_queued;
-    bool is_woken;    /* a wake-up came while asking: ask once more */
-    bool is_backstop; /* refused, and nothing has happened since */
-    bool is_urgent;   /* woken: the next acquire is not held back */
-    bool is_held;     /* an acquire is due and it was full: feed TIMER
-                       * when there is room */
+    uint64_t position; /* the first one the store gave us */
 
     /* The tenure. */
-    uint8_t vain_wakes; /* in a row that told us nothing */
-    uint32_t slot;
     uint64_t token;
-    struct simba__lease granted; /* the config's, or less */
-    int64_t lease_from_ms;       /* s: newest request answered yes was sent */
-    int64_t owner_until_ms;      /* U or the cap; 0 while not owner */
-    int64_t held_since_ms;       /* the grant was heard */
-    int64_t cap_ms;              /* max_hold */
-    int64_t progress_ms;         /* last sign of progress */
+    int64_t granted_ms;     /* the store said; 0: the lease of the config */
+    int64_t lease_from_ms;  /* s: newest request answered yes was sent */
+    int64_t owner_until_ms; /* U or the cap; 0 while not owner */
+    int64_t held_since_ms;  /* the grant was heard */
+    int64_t progress_ms;    /* last sign of progress */
 
     /* The way out. */
-    enum simba__cause cause;
-    enum simba_request_kind parting; /* RELEASE or LEAVE */
-    int64_t leave_until_ms;          /* on_released should be back by then */
-    int64_t keep_until_ms;           /* min_hold */
-    int64_t part_until_ms;           /* the store needs no telling any more */
+    int64_t until_ms; /* LEAVING: on_released should be back by then;
+                       * RELEASING: the store needs no telling any more */
     /* The successor we were asked for, or "": the caller's SIMBA_ID_MAX + 1
      * bytes, from an acquire until it is WAITING again; NULL: none is kept. */
     char *to;
-    bool is_gone;    /* the store freed it already */
-    bool is_calling; /* on_released has not returned */
-    bool is_overrun;
 
     /* Where the store's clock stands against ours: an interval, because the
      * answer was given somewhere between sending and hearing. */
-    bool is_clock_known;
-    bool was_jump; /* the last answer showed one: two clocks, or a flapping */
     int64_t clock_seen_ms;
     int64_t clock_low_ms;
     int64_t clock_high_ms;
+
+    uint32_t slot;
+    uint8_t phase;      /* enum simba__contend_phase */
+    uint8_t inflight;   /* enum simba_request_kind: the one under way, if any;
+                         * other replies are stale */
+    uint8_t parting;    /* likewise: RELEASE or LEAVE */
+    uint8_t failures;   /* in a row, for the backoff */
+    uint8_t hurries;    /* wake-ups since it was calm */
+    uint8_t vain_wakes; /* in a row that told us nothing */
+
+    bool join : 1;              /* as in the config, until the caller says
+                                 * otherwise before START */
+    bool is_progress_asked : 1; /* the config's, until the caller changes it */
+    bool stopping : 1;
+    bool is_heard : 1;    /* the store has answered since start */
+    bool has_claimed : 1; /* this attempt has sent an acquire */
+    bool is_doubtful : 1; /* an acquire of it may still take effect */
+    bool is_queued : 1;
+    bool is_woken : 1;    /* a wake-up came while asking: ask once more */
+    bool is_backstop : 1; /* refused, and nothing has happened since */
+    bool is_urgent : 1;   /* woken: the next acquire is not held back */
+    bool is_held : 1;     /* an acquire is due and it was full: feed TIMER
+                           * when there is room */
+    bool is_kept : 1;     /* LEAVING: min_hold keeps others out */
+    bool is_gone : 1;     /* the store freed it already */
+    bool is_calling : 1;  /* on_released has not returned */
+    bool is_overrun : 1;
+    bool is_clock_known : 1;
+    bool was_jump : 1; /* the last answer showed one: two clocks, or a flapping
+                        */
 };
 
-/** Prepare a contender in IDLE. The config must pass its check. */
+/** Prepare a contender in IDLE. The config must pass its check, and stay where
+ * it is for as long as the contender is used; several may share it. */
 void simba__contend_init(struct simba__contend *c,
-                         const struct simba__contend_config *config,
-                         const struct simba__rng *rng);
+                         const struct simba__contend_config *config);
 
 /** Take in one event and say what to do about it. */
 void simba__contend_step(struct simba__contend *c,

@@ -5,10 +5,8 @@
 #include "util/container.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* How long a store may take to keep what is told. */
 enum { TELL_MS = 5000 };
@@ -21,7 +19,7 @@ static void publish(struct simba__contention *c)
     int64_t until = core->owner_until_ms;
     /* B after U, also when max_hold comes first: then the store is told at
      * that time, although the lease would run longer. */
-    int64_t hard = until == 0 ? 0 : until + core->config.lease.budget_ms;
+    int64_t hard = until == 0 ? 0 : until + core->config->lease.budget_ms;
 
     atomic_store(&c->token, until == 0 ? 0 : core->token);
     atomic_store(&c->slot, core->slot);
@@ -30,16 +28,16 @@ static void publish(struct simba__contention *c)
     atomic_store(&c->is_heard, core->is_heard);
     atomic_store(&c->store_ahead_ms,
                  core->is_clock_known ? core->clock_low_ms : INT64_MIN);
-    atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
+    atomic_store(&c->is_held_back, core->is_progress_asked && until != 0 &&
                                        core->inflight == SIMBA_NO_REQUEST &&
-                                       core->next_ms == SIMBA__NEVER);
+                                       core->due_ms == SIMBA__NEVER);
 }
 
 /* A slow store must not get more and more to do; what is told is told again
  * with the next renewal. */
 static void tell(struct simba__contention *c, uint64_t token, const char *text)
 {
-    const struct simba__lease *lease = &c->core.config.lease;
+    const struct simba__lease *lease = &c->core.config->lease;
     const simba_request request = {.kind = SIMBA_TELL,
                                    .mutex = c->mutex,
                                    .id = c->id,
@@ -88,6 +86,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
 
     assert(simba__loop_is_inside(c->loop));
     event.now_ms = now_us / 1000;
+    event.rng = &c->loop->rng;
     event.is_full = simba__request_is_full(c->loop);
     simba__contend_step(&c->core, &event, &update);
     publish(c);
@@ -100,10 +99,9 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     /* Who was refused wants to be woken when it may be granted. */
     simba__subscriber_move(&c->subscriber,
                            core->phase == SIMBA__WAITING ? core->position : 0);
-    wanted =
-        core->phase == SIMBA__WAITING && core->is_heard && core->config.join
-            ? SIMBA_SUBSCRIBE_WAIT
-            : SIMBA_SUBSCRIBE_NONE;
+    wanted = core->phase == SIMBA__WAITING && core->is_heard && core->join
+                 ? SIMBA_SUBSCRIBE_WAIT
+                 : SIMBA_SUBSCRIBE_NONE;
     if (c->subscriber.subscription != wanted) {
         simba__subscribe(c->loop, &c->subscriber, wanted);
     }
@@ -224,7 +222,7 @@ static void hear_progress(struct simba__contention *c)
 {
     int64_t given = atomic_load(&c->progress_ms);
 
-    if (c->core.config.progress_ms > 0 && given > c->core.progress_ms) {
+    if (c->core.is_progress_asked && given > c->core.progress_ms) {
         feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS,
                                               .progress_ms = given});
     }
@@ -269,6 +267,60 @@ static void on_progress(struct simba__message *message)
     hear_progress(c);
 }
 
+/* --- configs ------------------------------------------------------------- */
+
+/* Most contenders of a loop are made alike, one after the other, and share. */
+struct simba__shared_config {
+    struct simba__contend_config config; /* first: machines point to it */
+    size_t users;
+};
+
+static bool is_same(const struct simba__contend_config *a,
+                    const struct simba__contend_config *b)
+{
+    return a->lease.ttl_ms == b->lease.ttl_ms &&
+           a->lease.transition_ms == b->lease.transition_ms &&
+           a->lease.budget_ms == b->lease.budget_ms &&
+           a->initial_delay_ms == b->initial_delay_ms &&
+           a->max_hold_ms == b->max_hold_ms &&
+           a->min_hold_ms == b->min_hold_ms &&
+           a->progress_ms == b->progress_ms && a->join == b->join &&
+           a->slots == b->slots;
+}
+
+/* NULL: no memory. */
+static const struct simba__contend_config *share_config(
+    simba_loop *loop,
+    const struct simba__contend_config *config)
+{
+    struct simba__shared_config *shared = loop->last_config;
+
+    if (shared == NULL || !is_same(&shared->config, config)) {
+        shared = malloc(sizeof *shared);
+        if (shared == NULL) {
+            return NULL;
+        }
+        *shared = (struct simba__shared_config){.config = *config};
+        loop->last_config = shared;
+    }
+    shared->users++;
+    return &shared->config;
+}
+
+static void unshare_config(simba_loop *loop,
+                           const struct simba__contend_config *config)
+{
+    struct simba__shared_config *shared =
+        (struct simba__shared_config *)(uintptr_t)config;
+
+    if (--shared->users == 0) {
+        if (loop->last_config == shared) {
+            loop->last_config = NULL;
+        }
+        free(shared);
+    }
+}
+
 /* --- life ---------------------------------------------------------------- */
 
 int simba__contention_open(struct simba__contention *c,
@@ -276,15 +328,9 @@ int simba__contention_open(struct simba__contention *c,
                            const char *mutex,
                            simba_error *error)
 {
-    struct simba__rng rng;
-    uint64_t entropy[4];
+    const struct simba__contend_config *shared = share_config(c->loop, config);
 
     assert(c->hooks->told != NULL && c->mutex == NULL);
-    if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
-        return simba_error_set(error, SIMBA_EINTERNAL, errno,
-                               "the system gives no randomness: %s",
-                               strerror(errno));
-    }
     c->caller.done = done;
     c->subscriber.wake = on_wake;
     c->timer.fire = on_timer;
@@ -295,13 +341,16 @@ int simba__contention_open(struct simba__contention *c,
     }
     c->returned_message.run = on_returned;
     c->progress_message.run = on_progress;
-    if (!simba__subscriber_add(c->loop, &c->subscriber, mutex)) {
+    if (shared == NULL ||
+        !simba__subscriber_add(c->loop, &c->subscriber, mutex)) {
+        if (shared != NULL) {
+            unshare_config(c->loop, shared);
+        }
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     c->mutex = c->subscriber.of->link.key;
     simba__metrics_open(&c->metrics, &c->loop->metrics, c->mutex);
-    simba__rng_load(&rng, entropy);
-    simba__contend_init(&c->core, config, &rng);
+    simba__contend_init(&c->core, shared);
     return SIMBA_OK;
 }
 
@@ -317,12 +366,13 @@ void simba__contention_close(struct simba__contention *c)
     }
     simba__metrics_close(&c->metrics);
     simba__subscriber_remove(c->loop, &c->subscriber); /* with the name */
+    unshare_config(c->loop, c->core.config);
 }
 
 void simba__contention_start(struct simba__contention *c, bool join)
 {
     assert(c->core.phase == SIMBA__IDLE);
-    c->core.config.join = join;
+    c->core.join = join;
     feed(c, (struct simba__contend_event){.type = SIMBA__START});
 }
 
@@ -355,12 +405,11 @@ void simba__contention_returned(struct simba__contention *c)
     simba__loop_send(c->loop, &c->returned_message);
 }
 
-void simba__contention_ask_progress(struct simba__contention *c,
-                                    int64_t progress_ms)
+void simba__contention_ask_progress(struct simba__contention *c, bool is_asked)
 {
-    assert(progress_ms >= 0);
-    if (c->core.config.progress_ms != progress_ms) {
-        c->core.config.progress_ms = progress_ms;
+    is_asked = is_asked && c->core.config->progress_ms > 0;
+    if (c->core.is_progress_asked != is_asked) {
+        c->core.is_progress_asked = is_asked;
         feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS});
     }
 }

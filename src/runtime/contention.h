@@ -101,9 +101,8 @@ bool simba__contention_hand_over(struct simba__contention *c, const char *to);
 void simba__contention_returned(struct simba__contention *c);
 
 /** From now on renew only so long after the last sign of progress, of which
- * this is one; 0: without any. Inside the loop. */
-void simba__contention_ask_progress(struct simba__contention *c,
-                                    int64_t progress_ms);
+ * this is one, as its config says; or without any. Inside the loop. */
+void simba__contention_ask_progress(struct simba__contention *c, bool is_asked);
 
 /** Does it only wait, so that nothing can be told before the next acquire is
  * sent, and is all back that was told before? */

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -597,6 +598,17 @@ static bool open_fds(simba_loop *loop)
            simba_io_set(loop, &loop->clock_io, EPOLLIN);
 }
 
+static bool load_rng(simba_loop *loop)
+{
+    uint64_t entropy[4];
+
+    if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
+        return false;
+    }
+    simba__rng_load(&loop->rng, entropy);
+    return true;
+}
+
 static void free_loop(simba_loop *loop)
 {
     close_fds(loop);
@@ -620,13 +632,12 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     loop->armed_ms = INT64_MAX;
     simba__window_init(&loop->window);
     loop->driver_poll.metrics = loop->own_poll.metrics = &loop->metrics;
-    if (!open_fds(loop) ||
+    if (!open_fds(loop) || !load_rng(loop) ||
         !simba__thread_start(&loop->thread, run_loop, loop)) {
         int cause = errno;
         free_loop(loop);
         return simba_error_set(error, SIMBA_EINTERNAL, cause,
-                               "cannot start the loop thread: %s",
-                               strerror(cause));
+                               "cannot start the loop: %s", strerror(cause));
     }
     loop->fork_entry.forked = close_fds;
     loop->fork_entry.self = loop;

@@ -6,6 +6,7 @@
 
 #include <simba/sys/backend.h>
 
+#include "core/rng.h"
 #include "core/window.h"
 #include "runtime/fork.h"
 #include "runtime/metrics.h"
@@ -104,6 +105,9 @@ struct simba_loop {
     struct simba__call reserve[SIMBA__RESERVE];
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
+
+    struct simba__rng rng;                    /* of its contenders */
+    struct simba__shared_config *last_config; /* of them; NULL: none */
 
     struct simba__hash subscribers; /* by mutex */
     uint64_t wake_round;

@@ -38,6 +38,8 @@ enum {
 enum { S = 1000 };
 
 static struct simba__contend machine;
+static struct simba__contend_config machine_config;
+static struct simba__rng rng;
 static struct simba__contend_update up;
 static simba_request sent; /* the newest request */
 static char successor[SIMBA_ID_MAX + 1];
@@ -66,10 +68,9 @@ static inline struct simba__contend_config default_config(void)
 static inline void use_seeded(struct simba__contend_config config,
                               uint64_t seed)
 {
-    struct simba__rng rng;
-
     simba__rng_seed(&rng, seed);
-    simba__contend_init(&machine, &config, &rng);
+    machine_config = config;
+    simba__contend_init(&machine, &machine_config);
     machine.to = successor;
     memset(&up, 0, sizeof up);
     memset(&sent, 0, sizeof sent);
@@ -122,8 +123,9 @@ static inline void check_request(void)
     assert_int_equal(up.send.seq, sent.seq + 1);
     assert_int_equal(up.send.size, sizeof up.send);
     assert_int_equal(up.send.reply.size, sizeof up.send.reply);
-    assert_int_equal(up.send.ttl_ms, machine.config.lease.ttl_ms);
-    assert_int_equal(up.send.transition_ms, machine.config.lease.transition_ms);
+    assert_int_equal(up.send.ttl_ms, machine.config->lease.ttl_ms);
+    assert_int_equal(up.send.transition_ms,
+                     machine.config->lease.transition_ms);
     assert_true(up.send.deadline_ms == NEVER ||
                 up.send.deadline_ms - machine.now_ms >= 50);
     if (kind == SIMBA_RELEASE || kind == SIMBA_LEAVE) {
@@ -159,17 +161,20 @@ static inline void check_machine(int64_t now_ms)
     assert_true(simba__contend_wake_at(&machine) > now_ms);
 }
 
-static inline void feed(const struct simba__contend_event *event)
+static inline void feed(const struct simba__contend_event *given)
 {
-    if (event->type == SIMBA__START) {
+    struct simba__contend_event event = *given;
+
+    event.rng = &rng;
+    if (event.type == SIMBA__START) {
         user.started = true;
-    } else if (event->type == SIMBA__RETURNED) {
+    } else if (event.type == SIMBA__RETURNED) {
         user.leaves = false;
     }
-    simba__contend_step(&machine, event, &up);
+    simba__contend_step(&machine, &event, &up);
     check_tellings();
     check_request();
-    check_machine(event->now_ms);
+    check_machine(event.now_ms);
 }
 
 /* --- events -------------------------------------------------------------- */

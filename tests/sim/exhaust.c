@@ -31,6 +31,7 @@ struct parcel {
 struct state {
     int64_t now;
     struct simba__contend node[NODES];
+    struct simba__rng rng[NODES];
     bool is_told[NODES], is_calling[NODES];
     struct simba__mutex_record record;
     uint64_t newest_token;
@@ -48,7 +49,7 @@ static const struct simba__contend_config config = {
     .join = true,
 };
 
-static uint32_t slots[NODES]; /* of the present search */
+static struct simba__contend_config configs[NODES]; /* of the present search */
 static unsigned long long schedules;
 static int path[DEPTH_MOST], path_length;
 
@@ -107,6 +108,7 @@ static void feed(struct state *s, int i, struct simba__contend_event event)
     struct parcel out = {.kind = TO_STORE, .node = i};
 
     event.now_ms = s->now;
+    event.rng = &s->rng[i];
     if (event.type == SIMBA__RETURNED) {
         s->is_calling[i] = false;
     }
@@ -249,7 +251,8 @@ static void apply(struct state *s, int choice)
     }
     if (simba__contend_is_owner(&s->node[0], s->now) &&
         simba__contend_is_owner(&s->node[1], s->now) &&
-        (slots[0] < 2 || slots[1] < 2 || s->node[0].slot == s->node[1].slot)) {
+        (configs[0].slots < 2 || configs[1].slots < 2 ||
+         s->node[0].slot == s->node[1].slot)) {
         blame(s, "S1: two owners");
     }
 }
@@ -302,8 +305,6 @@ static bool explore(const struct state *from, int depth_left)
 
 static void begin(struct state *s)
 {
-    struct simba__rng rng;
-
     memset(s, 0, sizeof *s);
     s->now = 1000;
     s->record.others = s->others;
@@ -312,11 +313,8 @@ static void begin(struct state *s)
     s->record.other_room = s->record.queue_room = QUEUE;
     s->record.tombstone_room = QUEUE;
     for (int i = 0; i < NODES; i++) {
-        struct simba__contend_config own = config;
-
-        own.slots = slots[i];
-        simba__rng_seed(&rng, (uint64_t)i + 1);
-        simba__contend_init(&s->node[i], &own, &rng);
+        simba__rng_seed(&s->rng[i], (uint64_t)i + 1);
+        simba__contend_init(&s->node[i], &configs[i]);
         feed(s, i, (struct simba__contend_event){.type = SIMBA__START});
     }
 }
@@ -326,8 +324,9 @@ static bool search(int depth, uint32_t first, uint32_t second)
     static struct state start;
     bool is_fine;
 
-    slots[0] = first;
-    slots[1] = second;
+    configs[0] = configs[1] = config;
+    configs[0].slots = first;
+    configs[1].slots = second;
     schedules = 0;
     path_length = parcel_count = 0;
     begin(&start);

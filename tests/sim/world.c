@@ -158,12 +158,11 @@ void world_post_local(struct world *w,
 void world_boot(struct world *w, int i)
 {
     struct node *n = &w->node[i];
-    struct simba__contend_config config = w->config;
-    struct simba__rng rng;
 
-    simba__rng_seed(&rng, world_random(w, UINT64_MAX));
-    config.slots = n->slots;
-    simba__contend_init(&n->c, &config, &rng);
+    simba__rng_seed(&n->rng, world_random(w, UINT64_MAX));
+    n->config = w->config;
+    n->config.slots = n->slots;
+    simba__contend_init(&n->c, &n->config);
     n->c.to = n->to;
     n->life++;
     n->is_up = true;
@@ -209,6 +208,7 @@ void world_feed(struct world *w, int i, struct simba__contend_event event)
     struct simba__contend_update up;
 
     event.now_ms = world_local_ms(w, n);
+    event.rng = &n->rng;
     event.is_full = w->weather.full > 0 && world_chance(w, w->weather.full);
     simba__contend_step(&n->c, &event, &up);
     if (n->c.is_held) {

@@ -55,6 +55,8 @@ struct queued {
 
 struct node {
     struct simba__contend c;
+    struct simba__contend_config config;
+    struct simba__rng rng;
     char to[SIMBA_ID_MAX + 1]; /* the contender's */
     char id[16];
     uint32_t slots; /* how many it suffers; 0: none but itself */
