@@ -271,6 +271,12 @@ void simba_id_uuid(char *id)
 
 /* --- a contender --------------------------------------------------------- */
 
+static const struct simba__contender_kind *kind_of(
+    const struct simba__contender *c)
+{
+    return (const struct simba__contender_kind *)c->contention.hooks;
+}
+
 int simba__contender_make(const struct simba__contender_kind *kind,
                           const char *id,
                           struct simba__contender **made,
@@ -280,17 +286,16 @@ int simba__contender_make(const struct simba__contender_kind *kind,
     int rc = simba__config_id(id, text, error);
     struct simba__contender *c;
 
-    assert(kind->size >= sizeof *c);
+    assert(kind->hooks.id_at >= sizeof *c);
     if (rc != SIMBA_OK) {
         return rc;
     }
-    c = calloc(1, kind->size + strlen(text) + 1);
+    c = calloc(1, kind->hooks.id_at + strlen(text) + 1);
     if (c == NULL) {
         return simba__fail_memory(error);
     }
-    c->kind = kind;
     c->contention.hooks = &kind->hooks;
-    c->contention.id = memcpy((char *)c + kind->size, text, strlen(text) + 1);
+    memcpy((char *)c + kind->hooks.id_at, text, strlen(text) + 1);
     *made = c;
     return SIMBA_OK;
 }
@@ -318,11 +323,9 @@ int simba__contender_open(struct simba__contender *c,
     struct simba__contend_config config;
     int rc = make_config(store, given, &config, error);
 
-    assert(c->kind != NULL && c->store == NULL);
+    assert(contention->hooks != NULL && c->store == NULL);
     c->store = store;
     contention->loop = store->loop;
-    contention->backend = store->backend;
-    contention->mark = store->mark;
     if (rc == SIMBA_OK) {
         rc = simba__config_tell(store, given, &contention->teller, error);
     }
@@ -361,8 +364,8 @@ bool simba__contender_may_close(struct simba__contender *c, bool is_own)
         return false;
     }
     if (is_own) {
-        fprintf(stderr, "simba: a %s was closed by its own %s\n", c->kind->what,
-                c->kind->own);
+        fprintf(stderr, "simba: a %s was closed by its own %s\n",
+                kind_of(c)->what, kind_of(c)->own);
         abort();
     }
     return true;
@@ -375,9 +378,9 @@ void simba__contender_log(const struct simba__contender *c,
 {
     va_list args;
 
-    entry.component = c->kind->what;
-    entry.mutex = c->contention.mutex;
-    entry.id = c->contention.id;
+    entry.component = kind_of(c)->what;
+    entry.mutex = simba__contention_mutex(&c->contention);
+    entry.id = simba__contention_id(&c->contention);
     va_start(args, format);
     simba__store_vlog(c->store, &entry, format, args);
     va_end(args);
@@ -510,9 +513,9 @@ int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
     }
     simba_loop_enter(c->store->loop);
     if (atomic_load(&lifecycle->wish) != WISH_REST) {
-        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
-                             "%s: the %s is started already",
-                             c->contention.mutex, c->kind->what);
+        rc = simba_error_set(
+            error, SIMBA_EMISUSE, 0, "%s: the %s is started already",
+            simba__contention_mutex(&c->contention), kind_of(c)->what);
     } else {
         atomic_store(&lifecycle->wish, WISH_STARTED);
         lifecycle->is_contending = true;
@@ -547,9 +550,9 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
         return rc;
     }
     if (is_own) {
-        return simba_error_set(error, SIMBA_EMISUSE, 0,
-                               "%s: stop was called from its own %s",
-                               c->contention.mutex, c->kind->own);
+        return simba_error_set(
+            error, SIMBA_EMISUSE, 0, "%s: stop was called from its own %s",
+            simba__contention_mutex(&c->contention), kind_of(c)->own);
     }
     simba__callback_pool_block(&c->store->pool);
     simba_loop_enter(c->store->loop);
@@ -569,7 +572,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
                                "%s: the store did not answer the release; "
                                "the lease lapses by itself",
-                               c->contention.mutex);
+                               simba__contention_mutex(&c->contention));
     }
     return SIMBA_OK;
 }
@@ -636,5 +639,5 @@ int simba__contender_hand_over(struct simba__contender *contender,
                : simba_error_set(
                      error, SIMBA_ELOST, 0,
                      "%s: not owned, so there is nothing to hand over",
-                     c->mutex);
+                     simba__contention_mutex(c));
 }

@@ -54,15 +54,15 @@ int simba__config_id(const char *given, char *id, simba_error *error);
 /* --- a contender --------------------------------------------------------- */
 
 struct simba__contender_kind {
+    /* First: contenders point to it. Their ids follow their handles, which
+     * begin with their contenders. */
     struct simba__contention_hooks hooks;
     const char *what; /* "service": the log's component, and for messages */
     const char *own;  /* what of the user's it runs: "callback", "work" */
-    size_t size;      /* of the handle, which begins with its contender */
 };
 
 struct simba__contender {
     struct simba__contention contention; /* first: hooks get this */
-    const struct simba__contender_kind *kind;
     simba_store *store;
     struct simba__outage outage; /* of its requests; inside the loop only */
     int outage_status;

@@ -68,7 +68,7 @@ static void told(struct simba__contention *c,
     if (is_loss) {
         assert(l->is_granted && !l->is_lost);
         simba_error_set(&l->why, SIMBA_ELOST, (int)cause, "%s: lost: %s",
-                        c->mutex, simba__cause_text(cause));
+                        simba__contention_mutex(c), simba__cause_text(cause));
         l->is_held = false;
         l->is_lost = true;
         /* A locker does not contend anew by itself. */
@@ -132,9 +132,20 @@ static void answered(struct simba__contention *c,
                         "%s", simba__error_text(status, error));
     } else if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         l->is_refused = true;
+    } else if (request->kind == SIMBA_ACQUIRE) {
+        atomic_store(&l->session_ms, request->reply.session_ms);
     }
     simba__contender_log_answer(&l->base, is_outage, status, error);
     wake_waiter(l);
+}
+
+static void published(struct simba__contention *c)
+{
+    simba_locker *l = (simba_locker *)c;
+
+    atomic_store(&l->slot, c->core.slot);
+    atomic_store(&l->store_ahead_ms,
+                 c->core.is_clock_known ? c->core.clock_low_ms : INT64_MIN);
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -229,7 +240,8 @@ static int fail(simba_locker *l, int code, simba_error *error)
         error->code = code;
         return code;
     }
-    return simba_error_set(error, code, 0, "%s: %s", l->base.contention.mutex,
+    return simba_error_set(error, code, 0, "%s: %s",
+                           simba__contention_mutex(&l->base.contention),
                            simba_strerror(code));
 }
 
@@ -368,7 +380,7 @@ int simba_locker_acquire(simba_locker *l,
         simba__serial_queue_is_mine(&l->serial_queue)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the locker is in use already",
-                             l->base.contention.mutex);
+                             simba__contention_mutex(&l->base.contention));
     } else {
         l->is_acquiring = true;
         l->is_cancelled = false;
@@ -392,7 +404,7 @@ int simba_locker_release(simba_locker *l, simba_error *error)
     if (simba__serial_queue_is_mine(&l->serial_queue)) {
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "%s: release was called from its own callback",
-                               l->base.contention.mutex);
+                               simba__contention_mutex(&l->base.contention));
     }
     simba__callback_pool_block(&l->base.store->pool);
     simba_loop_enter(l->base.store->loop);
@@ -410,7 +422,7 @@ int simba_locker_release(simba_locker *l, simba_error *error)
         rc = simba_error_set(error, SIMBA_EUNKNOWN, 0,
                              "%s: the store did not answer the release; the "
                              "lease lapses by itself",
-                             l->base.contention.mutex);
+                             simba__contention_mutex(&l->base.contention));
     }
     simba_loop_leave(l->base.store->loop);
     simba__serial_queue_wait(&l->base.store->pool, &l->serial_queue);
@@ -445,7 +457,12 @@ int simba_locker_open(simba_store *store,
                       simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered, NULL}, "locker", "callback", sizeof(simba_locker)};
+        {.told = told,
+         .answered = answered,
+         .published = published,
+         .id_at = sizeof(simba_locker)},
+        "locker",
+        "callback"};
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__contender *base;
@@ -468,6 +485,7 @@ int simba_locker_open(simba_store *store,
     l->lost_task.run = run_lost;
     l->stopping.run = stop_soon;
     atomic_init(&l->granted_ms, INT64_MIN);
+    atomic_init(&l->store_ahead_ms, INT64_MIN);
     simba__serial_queue_init(&l->serial_queue);
     pthread_cond_init(&l->changed, NULL);
     contender.mutex = options.mutex;
@@ -520,21 +538,25 @@ void simba_locker_deadlines(const simba_locker *l,
                             int64_t *use_until_ms,
                             int64_t *hard_until_ms)
 {
-    bool is_ours = !simba__is_forked(l->base.store->mark);
+    const struct simba__contention *c = &l->base.contention;
+    int64_t until_ms = simba__is_forked(l->base.store->mark)
+                           ? 0
+                           : atomic_load(&c->owner_until_ms);
 
     if (use_until_ms != NULL) {
-        *use_until_ms =
-            is_ours ? atomic_load(&l->base.contention.owner_until_ms) : 0;
+        *use_until_ms = until_ms;
     }
     if (hard_until_ms != NULL) {
+        /* B after U, also when max_hold comes first: then the store is told at
+         * that time, although the lease would run longer. */
         *hard_until_ms =
-            is_ours ? atomic_load(&l->base.contention.hard_until_ms) : 0;
+            until_ms == 0 ? 0 : until_ms + c->core.config->lease.budget_ms;
     }
 }
 
 uint32_t simba_locker_slot(const simba_locker *l)
 {
-    return atomic_load(&l->base.contention.slot);
+    return atomic_load(&l->slot);
 }
 
 /* The release is on its way when it returns, and on stores that block it is
@@ -562,7 +584,7 @@ int64_t simba_locker_session_ms(const simba_locker *l)
 {
     return simba__is_forked(l->base.store->mark)
                ? 0
-               : (int64_t)atomic_load(&l->base.contention.session_ms);
+               : (int64_t)atomic_load(&l->session_ms);
 }
 
 /* A millisecond for the rounding of both clocks: nobody is to be early. */
@@ -570,7 +592,7 @@ bool simba_locker_clock(const simba_locker *l,
                         int64_t *ahead_ms,
                         int64_t *granted_ms)
 {
-    int64_t known_ms = atomic_load(&l->base.contention.store_ahead_ms);
+    int64_t known_ms = atomic_load(&l->store_ahead_ms);
     int64_t begun_ms = atomic_load(&l->granted_ms);
 
     if (simba__is_forked(l->base.store->mark) || known_ms == INT64_MIN ||

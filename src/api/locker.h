@@ -33,8 +33,13 @@ struct simba_locker {
     uint64_t token;
     uint64_t stops; /* counted */
 
-    _Atomic int64_t granted_ms; /* store's time; INT64_MIN: not told */
-    char to[SIMBA_ID_MAX + 1];  /* the machine's */
+    /* Read from any thread. */
+    _Atomic int64_t granted_ms;     /* store's time; INT64_MIN: not told */
+    _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
+                                       known */
+    _Atomic uint32_t slot;          /* of the present or last tenure */
+    _Atomic uint32_t session_ms;    /* of the store; 0: it has none */
+    char to[SIMBA_ID_MAX + 1];      /* the machine's */
 };
 
 #endif

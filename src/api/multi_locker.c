@@ -272,7 +272,8 @@ static int open_members(simba_multi_locker *m,
         one.user = member;
         rc = simba_locker_open(m->store, &one, &member->locker, error);
         if (rc == SIMBA_OK) {
-            member->mutex = member->locker->base.contention.mutex;
+            member->mutex =
+                simba__contention_mutex(&member->locker->base.contention);
             member->locker->veto = &m->veto;
             m->count++;
         }

@@ -29,7 +29,7 @@ struct simba_retrieval {
     struct simba__observe machine; /* inside the loop */
     struct simba__caller caller;
     simba_timer timer;
-    struct simba__subscriber subscriber;
+    struct simba__observer observer;
     struct simba__serial_queue serial_queue;
     simba_contender_fn on_changed;
     void *user;
@@ -201,13 +201,13 @@ static void on_timer(simba_timer *timer)
          (struct simba__observe_event){.type = SIMBA__OBSERVE_TIMER});
 }
 
-static void on_wake(struct simba__subscriber *subscriber)
+static void on_wake(simba_timer *place)
 {
-    feed(container_of(subscriber, simba_retrieval, subscriber),
+    feed(container_of(place, simba_retrieval, observer.subscriber.place),
          (struct simba__observe_event){.type = SIMBA__OBSERVE_WAKE});
 }
 
-static void on_observed(struct simba__subscriber *subscriber,
+static void on_observed(struct simba__observer *observer,
                         const simba_owner *owner,
                         uint64_t ended)
 {
@@ -217,7 +217,7 @@ static void on_observed(struct simba__subscriber *subscriber,
     if (owner == NULL || !take_owners(&event, owner, NULL)) {
         event.type = SIMBA__OBSERVE_WAKE;
     }
-    feed(container_of(subscriber, simba_retrieval, subscriber), event);
+    feed(container_of(observer, simba_retrieval, observer), event);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -268,15 +268,16 @@ int simba_retrieval_open(simba_store *store,
     r->user = retriever.user;
     r->caller.done = done;
     r->timer.fire = on_timer;
-    r->subscriber.wake = on_wake;
-    r->subscriber.observed = on_observed;
+    r->observer.subscriber.place.fire = on_wake;
+    r->observer.observed = on_observed;
     simba__serial_queue_init(&r->serial_queue);
     simba__observe_init(
         &r->machine,
         retriever.poll_ms == 0 ? DEFAULT_POLL_MS : retriever.poll_ms,
         (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
     simba_loop_enter(store->loop);
-    is_added = simba__subscriber_add(store->loop, &r->subscriber, r->mutex);
+    is_added =
+        simba__subscriber_add(store->loop, &r->observer.subscriber, r->mutex);
     simba_loop_leave(store->loop);
     if (!is_added) {
         free_retrieval(r);
@@ -300,7 +301,7 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
                              "%s: the retrieval is started already", r->mutex);
     } else {
         atomic_store(&r->is_started, true);
-        simba__subscribe(r->store->loop, &r->subscriber,
+        simba__subscribe(r->store->loop, &r->observer.subscriber,
                          SIMBA_SUBSCRIBE_OBSERVE);
         r->told.count = r->seen.count = 0;
         r->is_behind = r->has_gap = false;
@@ -325,7 +326,8 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     simba_loop_enter(r->store->loop);
     if (atomic_load(&r->is_started)) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
-        simba__subscribe(r->store->loop, &r->subscriber, SIMBA_SUBSCRIBE_NONE);
+        simba__subscribe(r->store->loop, &r->observer.subscriber,
+                         SIMBA_SUBSCRIBE_NONE);
         atomic_store(&r->is_started, false);
     }
     simba_loop_leave(r->store->loop);
@@ -359,7 +361,7 @@ void simba_retrieval_close(simba_retrieval *r)
     if (simba_retrieval_stop(r, NULL) == SIMBA_OK) {
         simba_loop_enter(r->store->loop);
         simba_timer_clear(r->store->loop, &r->timer);
-        simba__subscriber_remove(r->store->loop, &r->subscriber);
+        simba__subscriber_remove(r->store->loop, &r->observer.subscriber);
         simba__caller_leave(&r->caller);
         simba_loop_leave(r->store->loop);
     }

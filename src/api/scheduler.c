@@ -371,7 +371,9 @@ int simba_scheduler_open(simba_store *store,
                          simba_error *error)
 {
     static const struct simba__contender_kind kind = {
-        {told, answered, NULL}, "scheduler", "work", sizeof(simba_scheduler)};
+        {.told = told, .answered = answered, .id_at = sizeof(simba_scheduler)},
+        "scheduler",
+        "work"};
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;

@@ -243,10 +243,13 @@ int simba_service_open(simba_store *store,
                        simba_service **out,
                        simba_error *error)
 {
-    static const struct simba__contender_kind kind = {{told, answered, prepare},
-                                                      "service",
-                                                      "callback",
-                                                      sizeof(simba_service)};
+    static const struct simba__contender_kind kind = {
+        {.told = told,
+         .answered = answered,
+         .prepare = prepare,
+         .id_at = sizeof(simba_service)},
+        "service",
+        "callback"};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__contender *base;
     simba_service *s;
@@ -318,7 +321,7 @@ int simba_service_stop_async(simba_service *s,
     if (atomic_load(&s->stopped.due) != NOT_DUE) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the service is told to stop already",
-                             s->base.contention.mutex);
+                             simba__contention_mutex(&s->base.contention));
     } else {
         s->stopped.call = on_stopped;
         s->stopped.user = user;

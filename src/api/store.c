@@ -292,7 +292,8 @@ static int open_store(simba_store *store,
         store->loop->on_subscription = pass_subscription;
         store->loop->on_subscription_self = store->backend;
     }
-    store->loop->metrics.front = store->backend;
+    store->loop->front = store->backend;
+    store->loop->mark = store->mark;
     simba_loop_leave(store->loop);
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;

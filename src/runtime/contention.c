@@ -17,20 +17,16 @@ static void publish(struct simba__contention *c)
 {
     const struct simba__contend *core = &c->core;
     int64_t until = core->owner_until_ms;
-    /* B after U, also when max_hold comes first: then the store is told at
-     * that time, although the lease would run longer. */
-    int64_t hard = until == 0 ? 0 : until + core->config->lease.budget_ms;
 
     atomic_store(&c->token, until == 0 ? 0 : core->token);
-    atomic_store(&c->slot, core->slot);
-    atomic_store(&c->hard_until_ms, hard);
     atomic_store(&c->owner_until_ms, until);
     atomic_store(&c->is_heard, core->is_heard);
-    atomic_store(&c->store_ahead_ms,
-                 core->is_clock_known ? core->clock_low_ms : INT64_MIN);
     atomic_store(&c->is_held_back, core->is_progress_asked && until != 0 &&
                                        core->inflight == SIMBA_NO_REQUEST &&
                                        core->due_ms == SIMBA__NEVER);
+    if (c->hooks->published != NULL) {
+        c->hooks->published(c);
+    }
 }
 
 /* A slow store must not get more and more to do; what is told is told again
@@ -39,8 +35,8 @@ static void tell(struct simba__contention *c, uint64_t token, const char *text)
 {
     const struct simba__lease *lease = &c->core.config->lease;
     const simba_request request = {.kind = SIMBA_TELL,
-                                   .mutex = c->mutex,
-                                   .id = c->id,
+                                   .mutex = simba__contention_mutex(c),
+                                   .id = simba__contention_id(c),
                                    .token = token,
                                    .ttl_ms = lease->ttl_ms,
                                    .transition_ms = lease->transition_ms,
@@ -53,7 +49,7 @@ static void tell(struct simba__contention *c, uint64_t token, const char *text)
 
     if (pending != NULL) {
         c->teller->token = text == NULL ? 0 : token;
-        simba__request_send(pending, &c->teller->caller, c->backend);
+        simba__request_send(pending, &c->teller->caller, c->loop->front);
     }
 }
 
@@ -70,6 +66,12 @@ static void told(struct simba__caller *caller,
         c->teller->untold(c, status, error);
     }
     c->teller->is_failing = status != SIMBA_OK;
+}
+
+static void find_metrics(struct simba__contention *c)
+{
+    simba__metrics_find(&c->metrics, &c->loop->metrics,
+                        simba__contention_mutex(c));
 }
 
 /* What comes last may feed the machine again: a backend that answers at once
@@ -90,11 +92,13 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     event.is_full = simba__request_is_full(c->loop);
     simba__contend_step(&c->core, &event, &update);
     publish(c);
-    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
     if (core->is_held) {
-        simba__request_hold(c->loop, &c->held);
+        assert(simba__contend_wake_at(core) == SIMBA__NEVER);
+        simba_timer_clear(c->loop, &c->timer);
+        simba__request_hold(c->loop, &c->timer);
     } else {
-        simba__request_unhold(c->loop, &c->held);
+        simba__request_unhold(c->loop, &c->timer);
+        simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
     }
     /* Who was refused wants to be woken when it may be granted. */
     simba__subscriber_move(&c->subscriber,
@@ -106,14 +110,15 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
         simba__subscribe(c->loop, &c->subscriber, wanted);
     }
     if (update.tell != 0) {
-        simba__metrics_tell(&c->metrics, &update, now_us);
+        find_metrics(c);
+        simba__metrics_tell(&c->metrics, &c->loop->metrics, &update, now_us);
         c->hooks->told(c, &update);
     }
     if (request->kind == SIMBA_NO_REQUEST) {
         return;
     }
-    request->mutex = c->mutex;
-    request->id = c->id;
+    request->mutex = simba__contention_mutex(c);
+    request->id = simba__contention_id(c);
     request->is_driven = simba__loop_is_driver(c->loop);
     if (request->kind == SIMBA_RELEASE && c->teller != NULL &&
         c->teller->token != 0) {
@@ -128,7 +133,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
             simba__metrics_ask(&c->metrics, now_us);
         }
         pending->sent_ms = event.now_ms;
-        simba__request_send(pending, &c->caller, c->backend);
+        simba__request_send(pending, &c->caller, c->loop->front);
         return;
     }
     /* It had no effect, and the machine will try again. A caller that waits can
@@ -142,19 +147,24 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     }
 }
 
+/* Who has this place among the subscribers. */
+static struct simba__contention *contention_at(simba_timer *place)
+{
+    return container_of(place, struct simba__contention, subscriber.place);
+}
+
 /* The mutex is offered to one behind us. If it is of this handle, it was not
  * among the two that the wake-up was passed on to. */
 static void wake_successor(const struct simba__contention *c, const char *id)
 {
-    struct simba__subscriber *one = c->subscriber.of->waiting.first;
+    simba_timer *one = c->subscriber.of->queue;
 
     while (one != NULL &&
-           strcmp(container_of(one, struct simba__contention, subscriber)->id,
-                  id) != 0) {
-        one = one->next;
+           strcmp(simba__contention_id(contention_at(one)), id) != 0) {
+        one = simba__heap_next(one);
     }
     if (one != NULL) {
-        one->wake(one);
+        one->fire(one);
     }
 }
 
@@ -183,15 +193,13 @@ static void done(struct simba__caller *caller,
     if (is_news) {
         c->owner = &request->reply.owner;
     }
-    if (is_mine && request->kind == SIMBA_ACQUIRE) {
-        atomic_store(&c->session_ms, request->reply.session_ms);
-    }
     /* Counted before the machine hears of it, from what was. */
     if (is_heard && request->kind == SIMBA_ACQUIRE && status == SIMBA_OK &&
         !is_mine) {
         c->metrics.was_refused = true;
     } else if (is_heard && request->kind == SIMBA_RENEW &&
                c->metrics.is_owner) {
+        find_metrics(c);
         simba__metrics_renewed(&c->metrics, is_mine,
                                c->core.owner_until_ms - simba_loop_now_ms());
     }
@@ -237,34 +245,29 @@ static void on_timer(simba_timer *timer)
     feed(c, (struct simba__contend_event){.type = SIMBA__TIMER});
 }
 
-static void on_room(struct simba__held *held)
+static void on_wake(simba_timer *place)
 {
-    on_timer(&container_of(held, struct simba__contention, held)->timer);
+    feed(contention_at(place),
+         (struct simba__contend_event){.type = SIMBA__WAKE_UP});
 }
 
-static void on_wake(struct simba__subscriber *subscriber)
+static void on_message(struct simba__message *message)
 {
     struct simba__contention *c =
-        container_of(subscriber, struct simba__contention, subscriber);
+        container_of(message, struct simba__contention, message);
 
-    feed(c, (struct simba__contend_event){.type = SIMBA__WAKE_UP});
-}
-
-static void on_returned(struct simba__message *message)
-{
-    struct simba__contention *c =
-        container_of(message, struct simba__contention, returned_message);
-
-    feed(c, (struct simba__contend_event){.type = SIMBA__RETURNED});
-}
-
-static void on_progress(struct simba__message *message)
-{
-    struct simba__contention *c =
-        container_of(message, struct simba__contention, progress_message);
-
-    atomic_store(&c->is_progress_sent, false);
+    atomic_store(&c->is_message_due, false);
+    if (atomic_exchange(&c->is_returned, false)) {
+        feed(c, (struct simba__contend_event){.type = SIMBA__RETURNED});
+    }
     hear_progress(c);
+}
+
+static void send_message(struct simba__contention *c)
+{
+    if (!atomic_exchange(&c->is_message_due, true)) {
+        simba__loop_send(c->loop, &c->message);
+    }
 }
 
 /* --- configs ------------------------------------------------------------- */
@@ -330,17 +333,15 @@ int simba__contention_open(struct simba__contention *c,
 {
     const struct simba__contend_config *shared = share_config(c->loop, config);
 
-    assert(c->hooks->told != NULL && c->mutex == NULL);
+    assert(c->hooks->told != NULL && c->subscriber.of == NULL);
     c->caller.done = done;
-    c->subscriber.wake = on_wake;
+    c->subscriber.place.fire = on_wake;
     c->timer.fire = on_timer;
-    c->held.let = on_room;
     if (c->teller != NULL) {
         c->teller->contention = c;
         c->teller->caller.done = told;
     }
-    c->returned_message.run = on_returned;
-    c->progress_message.run = on_progress;
+    c->message.run = on_message;
     if (shared == NULL ||
         !simba__subscriber_add(c->loop, &c->subscriber, mutex)) {
         if (shared != NULL) {
@@ -348,8 +349,7 @@ int simba__contention_open(struct simba__contention *c,
         }
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    c->mutex = c->subscriber.of->link.key;
-    simba__metrics_open(&c->metrics, &c->loop->metrics, c->mutex);
+    c->loop->metrics.contenders++;
     simba__contend_init(&c->core, shared);
     return SIMBA_OK;
 }
@@ -364,7 +364,7 @@ void simba__contention_close(struct simba__contention *c)
         free(c->teller);
         c->teller = NULL;
     }
-    simba__metrics_close(&c->metrics);
+    c->loop->metrics.contenders--;
     simba__subscriber_remove(c->loop, &c->subscriber); /* with the name */
     unshare_config(c->loop, c->core.config);
 }
@@ -402,7 +402,8 @@ bool simba__contention_hand_over(struct simba__contention *c, const char *to)
 
 void simba__contention_returned(struct simba__contention *c)
 {
-    simba__loop_send(c->loop, &c->returned_message);
+    atomic_store(&c->is_returned, true);
+    send_message(c);
 }
 
 void simba__contention_ask_progress(struct simba__contention *c, bool is_asked)
@@ -416,13 +417,12 @@ void simba__contention_ask_progress(struct simba__contention *c, bool is_asked)
 
 void simba__contention_progress(struct simba__contention *c)
 {
-    if (simba__is_forked(c->mark)) {
+    if (simba__is_forked(c->loop->mark)) {
         return;
     }
     atomic_store(&c->progress_ms, simba_loop_now_ms());
-    if (atomic_load(&c->is_held_back) &&
-        !atomic_exchange(&c->is_progress_sent, true)) {
-        simba__loop_send(c->loop, &c->progress_message);
+    if (atomic_load(&c->is_held_back)) {
+        send_message(c);
     }
 }
 
@@ -431,7 +431,7 @@ bool simba__contention_is_owner(const struct simba__contention *c)
     int64_t until = atomic_load(&c->owner_until_ms);
 
     return until != 0 && simba_loop_now_ms() < until &&
-           !simba__is_forked(c->mark);
+           !simba__is_forked(c->loop->mark);
 }
 
 /* Another tenure may begin while we look, and then the answer to the question

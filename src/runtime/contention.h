@@ -26,6 +26,9 @@ struct simba__contention_hooks {
     /* An acquire is to be sent, so it may own the mutex soon: false when there
      * is no memory for what must be told then. May be NULL. */
     bool (*prepare)(struct simba__contention *self);
+    /* What others may read was brought up to date. May be NULL. */
+    void (*published)(struct simba__contention *self);
+    size_t id_at; /* where its id is: so many bytes behind its first */
 };
 
 /* Who tells about the owner, to those who look; nothing hangs on it. */
@@ -41,41 +44,45 @@ struct simba__teller {
     char text[];
 };
 
+/* There may be 100,000 of them: every byte counts. */
 struct simba__contention {
     simba_loop *loop;
-    simba_backend *backend;
-    simba__fork_mark mark;
     const struct simba__contention_hooks *hooks;
     struct simba__contend core;
-    simba_timer timer;
+    simba_timer timer; /* held while an acquire waits for room */
     struct simba__subscriber subscriber;
     struct simba__caller caller;  /* of requests */
-    struct simba__held held;      /* while an acquire waits for room */
     struct simba__teller *teller; /* NULL: nothing is told */
     struct simba__contender_metrics metrics;
     /* As it was just answered; NULL but while hooks hear of that, and then if
      * they have heard of a newer answer already. */
     const simba_owner *owner;
-    const char *mutex; /* the subscribers' own copy */
-    const char *id;    /* its user's */
 
     /* Read from any thread (S3). */
     _Atomic int64_t owner_until_ms;
-    _Atomic int64_t hard_until_ms;
     _Atomic uint64_t token;
-    _Atomic uint32_t slot;          /* of the present or last tenure */
-    _Atomic uint32_t session_ms;    /* of the store; 0: it has none */
-    _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
-                                       known */
     _Atomic bool is_heard;
 
-    /* Signs of progress, given on any thread. */
-    _Atomic bool is_held_back; /* a renewal waits for one */
-    _Atomic bool is_progress_sent;
+    /* What is said on any thread. */
+    _Atomic bool is_returned;    /* on_released is back */
+    _Atomic bool is_held_back;   /* a renewal waits for a sign of progress */
+    _Atomic bool is_message_due; /* it was sent, and has not run */
     _Atomic int64_t progress_ms;
-    struct simba__message progress_message;
-    struct simba__message returned_message;
+    struct simba__message message;
 };
+
+/** Of which mutex, in a copy that lives as long as it; and who it is. */
+static inline const char *simba__contention_mutex(
+    const struct simba__contention *c)
+{
+    return c->subscriber.of->link.key;
+}
+
+static inline const char *simba__contention_id(
+    const struct simba__contention *c)
+{
+    return (const char *)c + c->hooks->id_at;
+}
 
 /** Prepare it, and let it hear wake-ups. Inside the loop.
  *

@@ -134,6 +134,50 @@ void simba__heap_remove(simba_timer **heap, simba_timer *timer)
     timer->is_set = false;
 }
 
+/* Down if it can; else to the next sibling, its own or a parent's. `before` is
+ * the sibling before it, or of the first one the parent. */
+simba_timer *simba__heap_next(simba_timer *timer)
+{
+    if (timer->child != NULL) {
+        return timer->child;
+    }
+    while (timer != NULL && timer->sibling == NULL) {
+        while (timer->before != NULL && timer->before->child != timer) {
+            timer = timer->before;
+        }
+        timer = timer->before;
+    }
+    return timer == NULL ? NULL : timer->sibling;
+}
+
+void simba__ring_add(simba_timer **ring, simba_timer *timer)
+{
+    simba_timer *first = *ring == NULL ? timer : *ring;
+
+    assert(!timer->is_set && !simba__ring_has(timer));
+    timer->before = *ring == NULL ? timer : first->before;
+    timer->sibling = first;
+    timer->before->sibling = timer;
+    first->before = timer;
+    *ring = first;
+}
+
+void simba__ring_remove(simba_timer **ring, simba_timer *timer)
+{
+    assert(simba__ring_has(timer));
+    if (*ring == timer) {
+        *ring = timer->sibling == timer ? NULL : timer->sibling;
+    }
+    timer->before->sibling = timer->sibling;
+    timer->sibling->before = timer->before;
+    timer->before = timer->sibling = NULL;
+}
+
+bool simba__ring_has(const simba_timer *timer)
+{
+    return !timer->is_set && timer->sibling != NULL;
+}
+
 void simba_timer_clear(simba_loop *loop, simba_timer *timer)
 {
     simba__heap_remove(&loop->timers, timer);

@@ -39,31 +39,33 @@ enum { SIMBA__RESERVE = 8 };
  * are woken: a store offers it to nobody else, and a thousand waiters that ask
  * at once would keep it busy for nothing. */
 struct simba__subscriber {
-    void (*wake)(struct simba__subscriber *self);
-    /* Who only watches: simba_observed(); else NULL. */
-    void (*observed)(struct simba__subscriber *self,
-                     const simba_owner *owner,
-                     uint64_t ended);
+    /* It is woken by `fire`. The rest is the loop's: among those who wait, by
+     * position; else in the ring of the others. */
+    simba_timer place;
 
     /* The loop's. */
     struct simba__mutex_subscribers *of;
-    struct simba__subscriber *next, **link;
-    simba_timer queued; /* among those who wait, by position */
-    uint64_t round;     /* it was last woken in */
+    uint32_t round; /* it was last woken in */
     enum simba_subscription subscription;
 };
 
-struct simba__subscriber_list {
-    struct simba__subscriber *first, **last;
+/* Who only watches; nobody else subscribes by SIMBA_SUBSCRIBE_OBSERVE. */
+struct simba__observer {
+    struct simba__subscriber subscriber; /* first */
+    /* See simba_observed(). */
+    void (*observed)(struct simba__observer *self,
+                     const simba_owner *owner,
+                     uint64_t ended);
 };
 
 /* All of one mutex, its key: there may be 100,000, so nothing that happens to
  * one of them looks at the others. */
 struct simba__mutex_subscribers {
     struct simba__hash_link link;
-    struct simba__subscriber_list waiting, others;
-    simba_timer *queue;                          /* a heap of those who wait */
-    uint32_t wants[SIMBA_SUBSCRIBE_OBSERVE + 1]; /* so many want that */
+    simba_timer *queue;                      /* a heap of those who wait */
+    simba_timer *others;                     /* a ring */
+    uint32_t wants[SIMBA_SUBSCRIBE_OBSERVE]; /* so many want that, and not
+                                              * nothing */
 };
 
 /* Who hears wake-ups before the subscribers do, and decides whether these
@@ -74,7 +76,6 @@ struct simba__wake_filter {
 };
 
 struct epoll_event;
-struct simba__held;
 
 struct simba_loop {
     pthread_mutex_t lock; /* whoever holds it is inside */
@@ -85,6 +86,8 @@ struct simba_loop {
     int ready_count;
     int64_t armed_ms; /* what clock_fd is set to; INT64_MAX: nothing */
     bool is_ended;
+    simba__fork_mark mark; /* of the process that opened it; NULL: not yet */
+    simba_backend *front;  /* what contenders ask; NULL: not yet */
 
     bool is_driven;  /* a caller lends its thread to the backend */
     bool is_parting; /* but takes on nothing more */
@@ -95,8 +98,8 @@ struct simba_loop {
 
     _Atomic int due;             /* requests whose replies are awaited */
     struct simba__window window; /* of acquires among them */
-    struct simba__held *held, **held_end;     /* whose acquires wait for room */
-    bool is_letting;                          /* them in */
+    simba_timer *held; /* a ring: fire when there is room for an acquire */
+    bool is_letting;   /* them in */
     const struct simba__pending *submitted;   /* is being, just now */
     struct simba__poll driver_poll, own_poll; /* of the driver, of the thread */
 
@@ -110,7 +113,7 @@ struct simba_loop {
     struct simba__shared_config *last_config; /* of them; NULL: none */
 
     struct simba__hash subscribers; /* by mutex */
-    uint64_t wake_round;
+    uint32_t wake_round;
     void (*on_subscription)(void *self,
                             const char *mutex,
                             enum simba_subscription subscription);
@@ -196,6 +199,14 @@ void simba__loop_spin(simba_loop *loop, int most_us);
 /* Heaps of timers, the earliest on top; one is in one of them at a time. */
 void simba__heap_add(simba_timer **heap, simba_timer *timer);
 void simba__heap_remove(simba_timer **heap, simba_timer *timer);
+
+/** The next of a heap, after the top one; in no order. NULL: no more. */
+simba_timer *simba__heap_next(simba_timer *timer);
+
+/* Rings of timers that are not set: its first is the first that came. */
+void simba__ring_add(simba_timer **ring, simba_timer *timer);
+void simba__ring_remove(simba_timer **ring, simba_timer *timer);
+bool simba__ring_has(const simba_timer *timer); /* it is in one */
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);

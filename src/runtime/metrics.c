@@ -43,22 +43,21 @@ static void add(simba_histogram *histogram, int64_t us)
     histogram->buckets[simba__histogram_bucket(length)]++;
 }
 
-/* Late: a thousand who only wait need no memory for it. */
-static simba_counts *counts_of(struct simba__contender_metrics *self)
+void simba__metrics_find(struct simba__contender_metrics *self,
+                         struct simba__loop_metrics *loop,
+                         const char *mutex)
 {
-    struct simba__hash *mutexes = &self->loop->mutexes;
+    struct simba__hash *mutexes = &loop->mutexes;
     struct simba__mutex_counts *found;
 
     if (self->counts == NULL) {
-        found = (struct simba__mutex_counts *)simba__hash_find(mutexes,
-                                                               self->mutex);
+        found = (struct simba__mutex_counts *)simba__hash_find(mutexes, mutex);
         if (found == NULL && mutexes->count < SIMBA__METRICS_MOST) {
-            found = simba__hash_new(mutexes, sizeof *found, self->mutex);
+            found = simba__hash_new(mutexes, sizeof *found, mutex);
         }
-        self->loop->has_others |= found == NULL;
-        self->counts = found != NULL ? &found->counts : &self->loop->others;
+        loop->has_others |= found == NULL;
+        self->counts = found != NULL ? &found->counts : &loop->others;
     }
-    return self->counts;
 }
 
 void simba__loop_metrics_fini(struct simba__loop_metrics *loop)
@@ -75,19 +74,6 @@ void simba__loop_metrics_fini(struct simba__loop_metrics *loop)
 }
 
 /* --- what happens -------------------------------------------------------- */
-
-void simba__metrics_open(struct simba__contender_metrics *self,
-                         struct simba__loop_metrics *loop,
-                         const char *mutex)
-{
-    *self = (struct simba__contender_metrics){.loop = loop, .mutex = mutex};
-    loop->contenders++;
-}
-
-void simba__metrics_close(struct simba__contender_metrics *self)
-{
-    self->loop->contenders--;
-}
 
 void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us)
 {
@@ -108,10 +94,11 @@ static const size_t count_of_cause[] = {
     [SIMBA__CAUSE_ASKED] = offsetof(simba_counts, releases)};
 
 void simba__metrics_tell(struct simba__contender_metrics *self,
+                         struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
                          int64_t now_us)
 {
-    simba_counts *counts = counts_of(self);
+    simba_counts *counts = self->counts;
     unsigned tell = update->tell;
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
@@ -120,7 +107,7 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
         ++*(uint64_t *)count;
         add(&counts->hold, now_us - self->since_us);
         self->is_owner = false;
-        self->loop->owned--;
+        loop->owned--;
     }
     if (tell & SIMBA__TELL_ACQUIRED) {
         counts->acquires++;
@@ -130,7 +117,7 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
         self->is_waiting = false;
         self->is_owner = true;
         self->since_us = now_us;
-        self->loop->owned++;
+        loop->owned++;
     }
     counts->overruns += (tell & SIMBA__TELL_OVERRUN) != 0;
     counts->unreleased += (tell & SIMBA__TELL_UNRELEASED) != 0;
@@ -145,7 +132,7 @@ void simba__metrics_renewed(struct simba__contender_metrics *self,
                             bool is_granted,
                             int64_t margin_ms)
 {
-    simba_counts *counts = counts_of(self);
+    simba_counts *counts = self->counts;
 
     if (is_granted) {
         counts->renewals++;

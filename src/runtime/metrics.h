@@ -24,8 +24,7 @@ struct simba__loop_metrics {
     struct simba__hash mutexes; /* of the first thousand */
     simba_counts others;        /* of all beyond */
     bool has_others;
-    const simba_backend *front; /* what is sent to this one is counted: */
-    uint64_t requests;
+    uint64_t requests; /* sent to the backend that contenders ask */
     _Atomic uint64_t reconnects;
     _Atomic uint64_t callback_waits;
     _Atomic uint64_t spins, spins_in_vain, spin_ns;
@@ -34,26 +33,25 @@ struct simba__loop_metrics {
 
 /* One contender's. */
 struct simba__contender_metrics {
-    struct simba__loop_metrics *loop;
-    simba_counts *counts; /* of its mutex, found when first needed */
-    const char *mutex;
-    bool is_waiting;  /* asked, and not granted yet */
-    bool was_refused; /* since then */
-    bool is_owner;    /* granted, and not ended */
-    int64_t since_us; /* when it asked, or was granted */
+    simba_counts *counts; /* of its mutex; NULL: not looked for yet */
+    int64_t since_us;     /* when it asked, or was granted */
+    bool is_waiting;      /* asked, and not granted yet */
+    bool was_refused;     /* since then */
+    bool is_owner;        /* granted, and not ended */
 };
 
-/** A contender came, or goes. */
-void simba__metrics_open(struct simba__contender_metrics *self,
+/** Find where its mutex is counted; before anything is told. Late: a thousand
+ * who only wait need no memory for it. */
+void simba__metrics_find(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const char *mutex);
-void simba__metrics_close(struct simba__contender_metrics *self);
 
 /** An acquire goes out, at that time of the boot clock. */
 void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us);
 
 /** What the machine told the user. */
 void simba__metrics_tell(struct simba__contender_metrics *self,
+                         struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
                          int64_t now_us);
 

@@ -71,7 +71,7 @@ void simba__request_send(struct simba__pending *pending,
     pending->caller = caller;
     pending->next = caller->pending;
     caller->pending = pending;
-    if (loop != NULL && loop->metrics.front == backend) {
+    if (loop != NULL && loop->front == backend) {
         loop->metrics.requests++; /* not what a shim sends on */
         pending->loop = loop;
         atomic_fetch_add(&loop->due, 1);
@@ -93,33 +93,24 @@ bool simba__request_is_full(const simba_loop *loop)
            (loop->held != NULL && !loop->is_letting);
 }
 
-void simba__request_hold(simba_loop *loop, struct simba__held *held)
+void simba__request_hold(simba_loop *loop, simba_timer *held)
 {
-    if (held->link == NULL) {
-        held->next = NULL;
-        held->link = loop->held == NULL ? &loop->held : loop->held_end;
-        *held->link = held;
-        loop->held_end = &held->next;
+    if (!simba__ring_has(held)) {
+        simba__ring_add(&loop->held, held);
     }
 }
 
-void simba__request_unhold(simba_loop *loop, struct simba__held *held)
+void simba__request_unhold(simba_loop *loop, simba_timer *held)
 {
-    if (held->link != NULL) {
-        *held->link = held->next;
-        if (held->next == NULL) {
-            loop->held_end = held->link;
-        } else {
-            held->next->link = held->link;
-        }
-        held->link = NULL;
+    if (simba__ring_has(held)) {
+        simba__ring_remove(&loop->held, held);
     }
 }
 
 /* Some backends answer at once: who is let in then ends here again. */
 static void let_in(simba_loop *loop)
 {
-    struct simba__held *held;
+    simba_timer *held;
 
     if (loop->is_letting) {
         return;
@@ -128,7 +119,7 @@ static void let_in(simba_loop *loop)
     while ((held = loop->held) != NULL &&
            !simba__window_is_full(&loop->window)) {
         simba__request_unhold(loop, held);
-        held->let(held);
+        held->fire(held);
     }
     loop->is_letting = false;
 }

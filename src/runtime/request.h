@@ -56,12 +56,6 @@ struct simba__pending {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
-/* Whose acquire waits until fewer are under way. */
-struct simba__held {
-    void (*let)(struct simba__held *self); /* there is room */
-    struct simba__held *next, **link;      /* NULL: it is not held */
-};
-
 /** Make one like this, with its own copies of the texts, unanswered; NULL: no
  * memory. An `id` of NULL is nobody's. */
 struct simba__pending *simba__request_make(const simba_request *request);
@@ -83,10 +77,10 @@ void simba__request_send(struct simba__pending *pending,
 /** Are so many acquires under way, or held, that another must be held? */
 bool simba__request_is_full(const simba_loop *loop);
 
-/** Let it in when there is room, in the order of coming; or no more. Both may
- * be said twice. */
-void simba__request_hold(simba_loop *loop, struct simba__held *held);
-void simba__request_unhold(simba_loop *loop, struct simba__held *held);
+/** Have a timer that is not set fire when there is room, in the order of
+ * coming; or no more: then it can be set. Both may be said twice. */
+void simba__request_hold(simba_loop *loop, simba_timer *held);
+void simba__request_unhold(simba_loop *loop, simba_timer *held);
 
 /** The caller is going: what is under way ends unheard. */
 void simba__caller_leave(struct simba__caller *caller);

@@ -15,26 +15,9 @@ static struct simba__mutex_subscribers *find(const simba_loop *loop,
 
 /* --- who is there -------------------------------------------------------- */
 
-static void put(struct simba__subscriber_list *list,
-                struct simba__subscriber *one)
+static struct simba__subscriber *subscriber_at(simba_timer *place)
 {
-    one->next = NULL;
-    one->link = list->last;
-    *list->last = one;
-    list->last = &one->next;
-}
-
-static void take_out(struct simba__subscriber_list *list,
-                     struct simba__subscriber *one)
-{
-    *one->link = one->next;
-    *(one->next == NULL ? &list->last : &one->next->link) = one->link;
-}
-
-static struct simba__subscriber_list *list_of(
-    const struct simba__subscriber *one)
-{
-    return one->queued.is_set ? &one->of->waiting : &one->of->others;
+    return container_of(place, struct simba__subscriber, place);
 }
 
 bool simba__subscriber_add(simba_loop *loop,
@@ -44,18 +27,15 @@ bool simba__subscriber_add(simba_loop *loop,
     struct simba__mutex_subscribers *of = find(loop, mutex);
 
     assert(simba__loop_is_inside(loop));
-    assert(subscriber->wake != NULL);
+    assert(subscriber->place.fire != NULL);
     if (of == NULL) {
         of = simba__hash_new(&loop->subscribers, sizeof *of, mutex);
         if (of == NULL) {
             return false;
         }
-        of->waiting.last = &of->waiting.first;
-        of->others.last = &of->others.first;
     }
     subscriber->of = of;
-    put(&of->others, subscriber);
-    of->wants[SIMBA_SUBSCRIBE_NONE]++;
+    simba__ring_add(&of->others, &subscriber->place);
     return true;
 }
 
@@ -66,9 +46,8 @@ void simba__subscriber_remove(simba_loop *loop,
 
     simba__subscribe(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
     simba__subscriber_move(subscriber, 0);
-    take_out(&of->others, subscriber);
-    of->wants[SIMBA_SUBSCRIBE_NONE]--;
-    if (of->waiting.first == NULL && of->others.first == NULL) {
+    simba__ring_remove(&of->others, &subscriber->place);
+    if (of->queue == NULL && of->others == NULL) {
         simba__hash_remove(&loop->subscribers, &of->link);
         free(of);
     }
@@ -78,19 +57,23 @@ void simba__subscriber_move(struct simba__subscriber *subscriber,
                             uint64_t position)
 {
     struct simba__mutex_subscribers *of = subscriber->of;
-    simba_timer *queued = &subscriber->queued;
+    simba_timer *place = &subscriber->place;
     int64_t at = position > INT64_MAX ? INT64_MAX : (int64_t)position;
 
-    if (queued->is_set ? queued->at_ms == at : at == 0) {
+    if (place->is_set ? place->at_ms == at : at == 0) {
         return;
     }
-    take_out(list_of(subscriber), subscriber);
-    simba__heap_remove(&of->queue, queued);
-    queued->at_ms = at;
-    if (at != 0) {
-        simba__heap_add(&of->queue, queued);
+    if (place->is_set) {
+        simba__heap_remove(&of->queue, place);
+    } else {
+        simba__ring_remove(&of->others, place);
     }
-    put(list_of(subscriber), subscriber);
+    place->at_ms = at;
+    if (at != 0) {
+        simba__heap_add(&of->queue, place);
+    } else {
+        simba__ring_add(&of->others, place);
+    }
 }
 
 /* The most that anybody here wants to hear about a mutex. */
@@ -99,7 +82,7 @@ static enum simba_subscription most_wanted(
 {
     enum simba_subscription most = SIMBA_SUBSCRIBE_OBSERVE;
 
-    while (most > SIMBA_SUBSCRIBE_NONE && of->wants[most] == 0) {
+    while (most > SIMBA_SUBSCRIBE_NONE && of->wants[most - 1] == 0) {
         most--;
     }
     return most;
@@ -113,8 +96,12 @@ void simba__subscribe(simba_loop *loop,
     enum simba_subscription before = most_wanted(of), after;
 
     assert(simba__loop_is_inside(loop));
-    of->wants[subscriber->subscription]--;
-    of->wants[subscription]++;
+    if (subscriber->subscription != SIMBA_SUBSCRIBE_NONE) {
+        of->wants[subscriber->subscription - 1]--;
+    }
+    if (subscription != SIMBA_SUBSCRIBE_NONE) {
+        of->wants[subscription - 1]++;
+    }
     subscriber->subscription = subscription;
     after = most_wanted(of);
     if (before != after && loop->on_subscription != NULL) {
@@ -124,26 +111,64 @@ void simba__subscribe(simba_loop *loop,
 
 /* --- waking -------------------------------------------------------------- */
 
-static void wake_queued(simba_timer *queued)
+/* All who have no position, each once, also when what is done with one moves
+ * others to the queue or from there, or begins a round itself. NULL: no more.
+ */
+static struct simba__subscriber *next_of(struct simba__mutex_subscribers *of,
+                                         uint32_t round)
 {
     struct simba__subscriber *one =
-        container_of(queued, struct simba__subscriber, queued);
+        of->others == NULL ? NULL : subscriber_at(of->others);
 
-    one->wake(one);
+    if (one == NULL || one->round == round) {
+        return NULL;
+    }
+    one->round = round;
+    of->others = of->others->sibling;
+    return one;
 }
 
-/* All of a list, each once, also when waking one moves others between the lists
- * or wakes them all itself. */
-static void wake_list(struct simba__subscriber_list *list, uint64_t round)
+static void wake_others(struct simba__mutex_subscribers *of, uint32_t round)
 {
     struct simba__subscriber *one;
 
-    while ((one = list->first) != NULL && one->round < round) {
-        one->round = round;
-        take_out(list, one);
-        put(list, one);
-        one->wake(one);
+    while ((one = next_of(of, round)) != NULL) {
+        one->place.fire(&one->place);
     }
+}
+
+/* Whoever waits and was not woken in this round comes to the front of the
+ * others, in the order of the queue: awake, it finds its place again. False:
+ * there is nobody. */
+static bool call_queue(struct simba__mutex_subscribers *of, uint32_t round)
+{
+    simba_timer *place = of->queue, *woken = NULL, *first = NULL;
+
+    while (place != NULL && subscriber_at(place)->round == round) {
+        place = simba__heap_next(place);
+    }
+    if (place == NULL) {
+        return false;
+    }
+    while ((place = of->queue) != NULL) {
+        simba__heap_remove(&of->queue, place);
+        if (subscriber_at(place)->round == round) {
+            simba__heap_add(&woken, place);
+        } else {
+            simba__ring_add(&of->others, place);
+            first = first == NULL ? place : first;
+        }
+    }
+    of->queue = woken;
+    of->others = first;
+    return true;
+}
+
+static void wake_all(struct simba__mutex_subscribers *of, uint32_t round)
+{
+    do {
+        wake_others(of, round);
+    } while (call_queue(of, round));
 }
 
 /* Of those who wait, the one or two with the lowest positions are woken; and
@@ -161,12 +186,12 @@ static void wake_mutex(simba_loop *loop, const char *mutex, int most)
         simba__heap_remove(&of->queue, first);
         second = of->queue;
         simba__heap_add(&of->queue, first);
-        wake_queued(first);
+        first->fire(first);
         if (most > 1 && second != NULL && second->is_set) {
-            wake_queued(second);
+            second->fire(second);
         }
     }
-    wake_list(&of->others, ++loop->wake_round);
+    wake_others(of, ++loop->wake_round);
 }
 
 /* --- filters ------------------------------------------------------------- */
@@ -177,7 +202,7 @@ static void pass_on(simba_loop *loop,
                     const char *mutex)
 {
     struct simba__hash_link *link, *next;
-    uint64_t round;
+    uint32_t round;
 
     assert(simba__loop_is_inside(loop));
     if (filter != NULL) {
@@ -191,12 +216,8 @@ static void pass_on(simba_loop *loop,
     link = simba__hash_next(&loop->subscribers, NULL);
     round = ++loop->wake_round;
     for (; link != NULL; link = next) {
-        struct simba__mutex_subscribers *of =
-            (struct simba__mutex_subscribers *)link;
-
         next = simba__hash_next(&loop->subscribers, link);
-        wake_list(&of->others, round);
-        wake_list(&of->waiting, round);
+        wake_all((struct simba__mutex_subscribers *)link, round);
     }
 }
 
@@ -214,7 +235,7 @@ void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
     assert(simba__loop_is_inside(loop));
     if (loop->filters == NULL && first != NULL && position <= INT64_MAX &&
         first->at_ms == (int64_t)position) {
-        wake_queued(first);
+        first->fire(first);
     } else {
         simba_wake(loop, mutex);
     }
@@ -242,18 +263,19 @@ void simba_observed(simba_loop *loop,
                     const simba_owner *owner,
                     uint64_t ended)
 {
-    const struct simba__mutex_subscribers *of = find(loop, mutex);
-    struct simba__subscriber *one, *next;
+    struct simba__mutex_subscribers *of = find(loop, mutex);
+    uint32_t round = ++loop->wake_round;
+    struct simba__subscriber *one;
 
     if (loop->filters != NULL) { /* who meddles with wake-ups gets a wake-up */
         pass_on(loop, loop->filters, mutex);
         return;
     }
-    for (one = of == NULL ? NULL : of->others.first; one != NULL; one = next) {
-        next = one->next;
-        if (one->observed != NULL &&
-            one->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
-            one->observed(one, owner, ended);
+    while (of != NULL && (one = next_of(of, round)) != NULL) {
+        if (one->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+            struct simba__observer *observer = (struct simba__observer *)one;
+
+            observer->observed(observer, owner, ended);
         }
     }
 }

@@ -10,12 +10,14 @@
 
 /* What is told is so at 1250 us, or 1700 us if a tenure ends by it. */
 static void tell(struct simba__contender_metrics *mine,
+                 struct simba__loop_metrics *all,
                  unsigned tell,
                  enum simba__cause cause)
 {
     struct simba__contend_update update = {.tell = tell, .cause = cause};
 
-    simba__metrics_tell(mine, &update,
+    simba__metrics_find(mine, all, "m");
+    simba__metrics_tell(mine, all, &update,
                         tell & SIMBA__TELL_RELEASED ? 1700 : 1250);
 }
 
@@ -39,14 +41,13 @@ TEST(test_metrics__counts_each_cause_for_itself)
         SIMBA__CAUSE_STOP,     SIMBA__CAUSE_EXPIRED, SIMBA__CAUSE_GONE,
         SIMBA__CAUSE_MAX_HOLD, SIMBA__CAUSE_STALLED, SIMBA__CAUSE_STALLED};
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics mine;
+    struct simba__contender_metrics mine = {NULL};
 
-    simba__metrics_open(&mine, &all, "m");
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
         simba__metrics_ask(&mine, 1000);
-        tell(&mine, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
+        tell(&mine, &all, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
         assert_int_equal(all.owned, 1);
-        tell(&mine, SIMBA__TELL_RELEASED, causes[i]);
+        tell(&mine, &all, SIMBA__TELL_RELEASED, causes[i]);
         assert_int_equal(all.owned, 0);
     }
     assert_int_equal(mine.counts->acquires, 6);
@@ -58,24 +59,22 @@ TEST(test_metrics__counts_each_cause_for_itself)
     assert_int_equal(mine.counts->hold.count, 6);
     assert_int_equal(mine.counts->hold.sum_us, 6 * 450);
     assert_int_equal(mine.counts->wait.sum_us, 6 * 250);
-    simba__metrics_close(&mine);
-    assert_int_equal(all.contenders, 0);
     simba__loop_metrics_fini(&all);
 }
 
 TEST(test_metrics__counts_trouble)
 {
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics mine;
+    struct simba__contender_metrics mine = {NULL};
 
-    simba__metrics_open(&mine, &all, "m");
     simba__metrics_ask(&mine, 1000);
-    tell(&mine, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
-    tell(&mine, SIMBA__TELL_ACQUIRED | SIMBA__TELL_BACKSTOP, SIMBA__CAUSE_STOP);
-    tell(&mine, SIMBA__TELL_RELEASED, SIMBA__CAUSE_STOP);
+    tell(&mine, &all, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
+    tell(&mine, &all, SIMBA__TELL_ACQUIRED | SIMBA__TELL_BACKSTOP,
+         SIMBA__CAUSE_STOP);
+    tell(&mine, &all, SIMBA__TELL_RELEASED, SIMBA__CAUSE_STOP);
     simba__metrics_ask(&mine, 1000);
-    tell(&mine, SIMBA__TELL_OVERRUN, SIMBA__CAUSE_STOP);
-    tell(&mine, SIMBA__TELL_STOPPED | SIMBA__TELL_UNRELEASED,
+    tell(&mine, &all, SIMBA__TELL_OVERRUN, SIMBA__CAUSE_STOP);
+    tell(&mine, &all, SIMBA__TELL_STOPPED | SIMBA__TELL_UNRELEASED,
          SIMBA__CAUSE_STOP);
     simba__metrics_renewed(&mine, true, 5);
     simba__metrics_renewed(&mine, true, -5); /* late, yet granted */
@@ -88,7 +87,6 @@ TEST(test_metrics__counts_trouble)
     assert_int_equal(mine.counts->renewals, 2);
     assert_int_equal(mine.counts->renewal_failures, 1);
     assert_int_equal(mine.counts->renewal_margin.sum_us, 5000);
-    simba__metrics_close(&mine);
     simba__loop_metrics_fini(&all);
 }
 
@@ -96,17 +94,14 @@ TEST(test_metrics__counts_trouble)
 TEST(test_metrics__finds_its_mutex_when_there_is_something)
 {
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics first, second;
+    struct simba__contender_metrics first = {NULL}, second = {NULL};
 
-    simba__metrics_open(&first, &all, "m");
-    simba__metrics_open(&second, &all, "m");
     simba__metrics_ask(&first, 1000);
     assert_int_equal(all.mutexes.count, 0);
-    tell(&first, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
+    tell(&first, &all, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
     simba__metrics_ask(&second, 1000);
-    tell(&second, SIMBA__TELL_STOPPED, SIMBA__CAUSE_STOP);
+    tell(&second, &all, SIMBA__TELL_STOPPED, SIMBA__CAUSE_STOP);
     assert_int_equal(all.mutexes.count, 1);
     assert_ptr_equal(first.counts, second.counts);
-    assert_int_equal(all.contenders, 2);
     simba__loop_metrics_fini(&all);
 }

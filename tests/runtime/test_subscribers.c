@@ -8,19 +8,21 @@
 struct listener {
     struct simba__subscriber subscriber;
     int woken;
+    int turn;               /* its number among all wake-ups */
     struct listener *moves; /* to this position when this one is woken */
     uint64_t to;
 };
 
 static simba_loop *loop;
-static int changes;
+static int changes, turns;
 static enum simba_subscription wanted;
 
-static void on_wake(struct simba__subscriber *subscriber)
+static void on_wake(simba_timer *place)
 {
-    struct listener *listener = (struct listener *)subscriber;
+    struct listener *listener = (struct listener *)place;
 
     listener->woken++;
+    listener->turn = ++turns;
     if (listener->moves != NULL) {
         simba__subscriber_move(&listener->moves->subscriber, listener->to);
     }
@@ -39,7 +41,7 @@ static void on_subscription(void *self,
 static int set_up(void **state)
 {
     (void)state;
-    changes = 0;
+    changes = turns = 0;
     assert_int_equal(simba__loop_open(&loop, NULL), SIMBA_OK);
     simba_loop_enter(loop);
     loop->on_subscription = on_subscription;
@@ -63,7 +65,7 @@ static int tear_down(void **state)
 
 static void add(struct listener *listener, const char *mutex, uint64_t position)
 {
-    *listener = (struct listener){.subscriber.wake = on_wake};
+    *listener = (struct listener){.subscriber.place.fire = on_wake};
     assert_true(simba__subscriber_add(loop, &listener->subscriber, mutex));
     simba__subscriber_move(&listener->subscriber, position);
 }
@@ -163,6 +165,32 @@ TEST_AROUND(test_subscribers__wakes_all_though_one_moves_another,
         assert_int_equal(listeners[i].woken, 1);
     }
     remove_all(listeners, 4);
+}
+
+/* As after a connection was lost: all may have to ask. */
+TEST_AROUND(test_subscribers__wakes_the_whole_queue_in_its_order,
+            set_up,
+            tear_down)
+{
+    static const uint64_t positions[] = {7, 3, 9, 5, 4, 8};
+    static const int turn[] = {4, 1, 6, 3, 2, 5};
+    struct listener listeners[6];
+
+    for (size_t i = 0; i < 6; i++) {
+        add(&listeners[i], "m", positions[i]);
+        listeners[i].moves = &listeners[i]; /* finds its place again */
+        listeners[i].to = positions[i];
+    }
+    simba_wake(loop, NULL);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(listeners[i].woken, 1);
+        assert_int_equal(listeners[i].turn, turn[i]);
+    }
+    simba_wake(loop, "m");
+    assert_int_equal(turns, 8);
+    assert_int_equal(listeners[1].turn, 7);
+    assert_int_equal(listeners[4].turn, 8);
+    remove_all(listeners, 6);
 }
 
 TEST_AROUND(test_subscribers__tells_the_store_only_what_changes,
