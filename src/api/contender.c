@@ -353,6 +353,7 @@ void simba__contender_close(struct simba__contender *c, int stopped)
     }
     simba_loop_enter(c->store->loop);
     simba__contention_close(&c->contention);
+    simba__contender_forget_trouble(c);
     simba_loop_leave(c->store->loop);
     atomic_fetch_sub(&c->store->handles, 1);
 }
@@ -361,6 +362,7 @@ bool simba__contender_may_close(struct simba__contender *c, bool is_own)
 {
     if (simba__is_forked(c->store->mark)) {
         free(c->contention.teller);
+        free(c->trouble);
         return false;
     }
     if (is_own) {
@@ -408,6 +410,12 @@ void simba__contender_warn_clock(const struct simba__contender *c,
     }
 }
 
+void simba__contender_forget_trouble(struct simba__contender *c)
+{
+    free(c->trouble);
+    c->trouble = NULL;
+}
+
 void simba__contender_log_answer(struct simba__contender *c,
                                  bool is_wanted,
                                  int status,
@@ -420,15 +428,20 @@ void simba__contender_log_answer(struct simba__contender *c,
     if (status == SIMBA_EUNKNOWN) {
         status = SIMBA_EUNAVAIL;
     }
-    if (status != c->outage_status || !is_wanted) {
-        c->outage = (struct simba__outage){0};
-        c->outage_status = status;
+    if (!is_wanted || c->trouble == NULL || status != c->trouble->status) {
+        simba__contender_forget_trouble(c);
     }
     if (status == SIMBA_OK) {
         return;
     }
-    if (is_wanted) {
-        seconds = simba__outage_news(&c->outage, simba_loop_now_ms());
+    if (is_wanted && c->trouble == NULL) {
+        c->trouble = calloc(1, sizeof *c->trouble);
+    }
+    if (is_wanted && c->trouble != NULL) {
+        c->trouble->status = status;
+        seconds = simba__outage_news(&c->trouble->outage, simba_loop_now_ms());
+    } else if (is_wanted) {
+        seconds = 0; /* rather too often than never */
     }
     if (seconds > 0) {
         simba__contender_log(c, entry, "%s for %" PRId64 " s: %s",
@@ -495,17 +508,10 @@ enum simba_cause simba__contender_cause(
 
 enum contender_wish { WISH_REST, WISH_STARTED, WISH_STOPPED };
 
-void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
-                           struct simba__contender *contender)
-{
-    lifecycle->contender = contender;
-    pthread_cond_init(&lifecycle->changed, NULL);
-}
-
 int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
                            simba_error *error)
 {
-    struct simba__contender *c = lifecycle->contender;
+    struct simba__contender *c = &lifecycle->base;
     int rc = simba__store_check(c->store, error);
 
     if (rc != SIMBA_OK) {
@@ -532,16 +538,17 @@ bool simba__lifecycle_ask_stop(struct simba__lifecycle *lifecycle)
 
     if (wish == WISH_STARTED) {
         atomic_store(&lifecycle->wish, WISH_STOPPED);
-        simba__contention_stop(&lifecycle->contender->contention);
+        simba__contention_stop(&lifecycle->base.contention);
     }
     return wish != WISH_REST;
 }
 
 int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
+                          struct simba__serial_queue *callbacks,
                           bool is_own,
                           simba_error *error)
 {
-    struct simba__contender *c = lifecycle->contender;
+    struct simba__contender *c = &lifecycle->base;
     uint64_t rests;
     bool is_unreleased;
     int rc = simba__store_check(c->store, error);
@@ -560,9 +567,9 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
     (void)simba__lifecycle_ask_stop(lifecycle);
     while (atomic_load(&lifecycle->wish) != WISH_REST &&
            lifecycle->rests == rests) {
-        if (lifecycle->callbacks == NULL ||
-            !simba__serial_queue_run(&c->store->pool, lifecycle->callbacks)) {
-            simba__loop_wait(c->store->loop, &lifecycle->changed, NULL);
+        if (callbacks == NULL ||
+            !simba__serial_queue_run(&c->store->pool, callbacks)) {
+            simba__loop_wait(c->store->loop, &c->store->pool.changed, NULL);
         }
     }
     is_unreleased = lifecycle->is_unreleased;
@@ -591,7 +598,7 @@ void simba__lifecycle_rest(struct simba__lifecycle *lifecycle)
     assert(!lifecycle->is_contending);
     atomic_store(&lifecycle->wish, WISH_REST);
     lifecycle->rests++;
-    pthread_cond_broadcast(&lifecycle->changed);
+    pthread_cond_broadcast(&lifecycle->base.store->pool.changed);
 }
 
 enum simba_service_status simba__lifecycle_status(
@@ -603,7 +610,7 @@ enum simba_service_status simba__lifecycle_status(
     case WISH_STOPPED:
         return SIMBA_STOPPING;
     default:
-        return atomic_load(&lifecycle->contender->contention.is_heard)
+        return atomic_load(&lifecycle->base.contention.is_heard)
                    ? SIMBA_RUNNING
                    : SIMBA_STARTING;
     }

@@ -64,8 +64,13 @@ struct simba__contender_kind {
 struct simba__contender {
     struct simba__contention contention; /* first: hooks get this */
     simba_store *store;
-    struct simba__outage outage; /* of its requests; inside the loop only */
-    int outage_status;
+    struct simba__trouble *trouble; /* of its requests; inside the loop only */
+};
+
+/* They fail, again and again. NULL: they do not, or there is no memory. */
+struct simba__trouble {
+    struct simba__outage outage;
+    int status;
 };
 
 /** Make a handle, zeroed, which is followed by its id. To be freed by its user.
@@ -118,6 +123,9 @@ void simba__contender_log_answer(struct simba__contender *c,
                                  int status,
                                  const simba_error *error);
 
+/** A failure from now on is the first one. */
+void simba__contender_forget_trouble(struct simba__contender *c);
+
 /** With TELL_RELEASED: why the tenure ended, for users. */
 enum simba_cause simba__contender_cause(
     const struct simba__contender *c,
@@ -128,24 +136,17 @@ const char *simba__cause_text(enum simba_cause cause);
 
 /* --- from start to stop, as often as the user likes ---------------------- */
 
-/* The same for services and schedulers. */
+/* The same for services and schedulers, which begin with it. */
 struct simba__lifecycle {
-    struct simba__contender *contender;
-    struct simba__serial_queue *callbacks; /* NULL: it has none there */
+    struct simba__contender base; /* first: hooks get this */
     _Atomic int wish; /* what the user wants; changed inside the loop */
 
     /* Inside the loop only. */
-    pthread_cond_t changed; /* something of what follows, or of whose lifecycle
-                               it is, did */
-    bool is_contending;     /* from START until STOPPED */
-    bool is_unreleased;     /* the store did not answer the last release */
-    uint64_t rests;         /* counted: it may be started again before a
-                               stopper looks */
+    bool is_contending; /* from START until STOPPED */
+    bool is_unreleased; /* the store did not answer the last release */
+    uint64_t rests;     /* counted: it may be started again before a stopper
+                           looks */
 };
-
-/** Set it up; `changed` is to be destroyed by its user. */
-void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
-                           struct simba__contender *contender);
 
 /** Contend. SIMBA_EMISUSE when that was asked for already. Outside the loop. */
 int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
@@ -154,10 +155,12 @@ int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
 /** Ask for the stop, once. False: it rested before. Inside the loop. */
 bool simba__lifecycle_ask_stop(struct simba__lifecycle *lifecycle);
 
-/** Ask for the stop, once, and wait until it rests. SIMBA_EUNKNOWN when the
- * store did not answer the release, SIMBA_EMISUSE when it `is_own` callback
- * that asks. Outside the loop. */
+/** Ask for the stop, once, and wait until it rests; whoever does may have to
+ * run its callbacks, if it has any. SIMBA_EUNKNOWN when the store did not
+ * answer the release, SIMBA_EMISUSE when it `is_own` callback that asks.
+ * Outside the loop. */
 int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
+                          struct simba__serial_queue *callbacks,
                           bool is_own,
                           simba_error *error);
 

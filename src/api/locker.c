@@ -259,8 +259,8 @@ static bool is_hopeless(const simba_locker *l)
 static bool is_away(const simba_locker *l)
 {
     return l->failure != SIMBA_OK && l->failure != SIMBA_EBUSY &&
-           l->base.outage.since_ms != 0 &&
-           simba_loop_now_ms() - l->base.outage.since_ms >= SILENCE_MS;
+           l->base.trouble != NULL &&
+           simba_loop_now_ms() - l->base.trouble->outage.since_ms >= SILENCE_MS;
 }
 
 /* SIMBA_OK, or why waiting ends without the mutex. */
@@ -345,7 +345,7 @@ static int acquire(simba_locker *l,
     l->is_refused = l->is_unreleased = false;
     l->is_patient = timeout_ms != 0;
     l->failure = SIMBA_OK;
-    l->base.outage.since_ms = 0;
+    simba__contender_forget_trouble(&l->base);
     begin_driving(l);
     simba__contention_start(&l->base.contention, l->is_patient);
     rc = wait_until_held(l, limit, timeout_ms);

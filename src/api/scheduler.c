@@ -21,11 +21,10 @@
 enum { STARVED_MS = 1000 };
 
 struct simba_scheduler {
-    struct simba__contender base; /* first: hooks get this */
+    struct simba__lifecycle lifecycle; /* first: hooks get this */
     simba_work_fn work;
     void *user;
     struct simba__schedule_config config;
-    struct simba__lifecycle lifecycle;
 
     _Atomic bool is_told; /* S6: the run must end; cleared by a new tenure */
 
@@ -41,6 +40,7 @@ struct simba_scheduler {
 
     /* The thread, from the first run of a tenure to its end. */
     pthread_t thread;
+    pthread_cond_t changed; /* what it is to do did */
     bool has_thread;
     bool is_thread_over; /* it has ended, and is to be joined */
     pthread_t ended;
@@ -63,12 +63,12 @@ static void join_ended(simba_scheduler *s)
     pthread_t ended;
     bool is_over;
 
-    assert(!simba__loop_is_inside(s->base.store->loop));
-    simba_loop_enter(s->base.store->loop);
+    assert(!simba__loop_is_inside(s->lifecycle.base.store->loop));
+    simba_loop_enter(s->lifecycle.base.store->loop);
     is_over = s->is_thread_over;
     ended = s->ended;
     s->is_thread_over = false;
-    simba_loop_leave(s->base.store->loop);
+    simba_loop_leave(s->lifecycle.base.store->loop);
     if (is_over) {
         pthread_join(ended, NULL);
     }
@@ -77,7 +77,7 @@ static void join_ended(simba_scheduler *s)
 /* Inside the loop; leaves it while the work runs. */
 static void do_run(simba_scheduler *s)
 {
-    struct simba__contention *contention = &s->base.contention;
+    struct simba__contention *contention = &s->lifecycle.base.contention;
     simba_error error = {0};
     simba_run run;
     int rc;
@@ -91,19 +91,19 @@ static void do_run(simba_scheduler *s)
     s->run.skipped = 0;
     s->counts.runs++;
     simba__contention_ask_progress(contention, true);
-    simba_loop_leave(s->base.store->loop);
+    simba_loop_leave(s->lifecycle.base.store->loop);
     working = s;
     rc = s->work(s->user, &run, &error);
     working = NULL;
     if (rc != SIMBA_OK) {
-        simba__contender_log(&s->base,
+        simba__contender_log(&s->lifecycle.base,
                              (struct simba__log_entry){.level = SIMBA_LOG_WARN,
                                                        .token = run.token,
                                                        .status = rc},
                              "run %" PRIu64 " failed: %s (%d)", run.number,
                              simba__error_text(rc, &error), rc);
     }
-    simba_loop_enter(s->base.store->loop);
+    simba_loop_enter(s->lifecycle.base.store->loop);
     simba__contention_ask_progress(contention, false);
     s->counts.failures += rc == SIMBA_OK ? 0 : 1;
     feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
@@ -127,15 +127,15 @@ static void *run_thread(void *argument)
 
     simba__thread_name("simba-schedule");
     join_ended(s);
-    simba_loop_enter(s->base.store->loop);
+    simba_loop_enter(s->lifecycle.base.store->loop);
     while (s->is_leading) {
         /* S3: the timer that began this run may have been seen before the loss.
          * A process that slept hears of it next, and then the thread ends. */
-        if (s->has_run &&
-            simba__contention_token(&s->base.contention) == s->run.token) {
+        if (s->has_run && simba__contention_token(
+                              &s->lifecycle.base.contention) == s->run.token) {
             do_run(s);
         } else {
-            simba__loop_wait(s->base.store->loop, &s->lifecycle.changed, NULL);
+            simba__loop_wait(s->lifecycle.base.store->loop, &s->changed, NULL);
         }
     }
     assert(s->has_thread && !s->is_thread_over);
@@ -143,7 +143,7 @@ static void *run_thread(void *argument)
     s->is_thread_over = true;
     s->ended = s->thread;
     settle(s);
-    simba_loop_leave(s->base.store->loop);
+    simba_loop_leave(s->lifecycle.base.store->loop);
     return NULL;
 }
 
@@ -153,7 +153,7 @@ static bool wake_thread(simba_scheduler *s)
 {
     assert(s->has_run);
     if (s->has_thread) {
-        pthread_cond_broadcast(&s->lifecycle.changed);
+        pthread_cond_broadcast(&s->changed);
         return true;
     }
     s->has_thread = simba__thread_start(&s->thread, run_thread, s);
@@ -165,12 +165,12 @@ bool simba_run_is_stopped(const simba_run *run)
     const simba_scheduler *s = run->scheduler;
 
     return atomic_load(&s->is_told) ||
-           simba__contention_token(&s->base.contention) != run->token;
+           simba__contention_token(&s->lifecycle.base.contention) != run->token;
 }
 
 void simba_run_progress(const simba_run *run)
 {
-    simba__contention_progress(&run->scheduler->base.contention);
+    simba__contention_progress(&run->scheduler->lifecycle.base.contention);
 }
 
 /* --- the schedule, inside the loop --------------------------------------- */
@@ -179,7 +179,7 @@ static void set_timer(simba_scheduler *s)
 {
     bool is_starved = s->has_run && !s->has_thread;
 
-    simba_timer_set(s->base.store->loop, &s->timer,
+    simba_timer_set(s->lifecycle.base.store->loop, &s->timer,
                     is_starved ? simba_loop_now_ms() + STARVED_MS
                                : simba__schedule_wake_at(&s->machine));
 }
@@ -189,7 +189,7 @@ static void feed(simba_scheduler *s, struct simba__schedule_event event)
 {
     struct simba__schedule_update update;
 
-    assert(simba__loop_is_inside(s->base.store->loop));
+    assert(simba__loop_is_inside(s->lifecycle.base.store->loop));
     event.now_ms = simba_loop_now_ms();
     simba__schedule_step(&s->machine, &event, &update);
     s->counts.skipped += update.skipped;
@@ -210,7 +210,8 @@ static void feed(simba_scheduler *s, struct simba__schedule_event event)
         s->run.beat_ms = update.beat_ms;
         if (!wake_thread(s)) {
             simba__contender_log(
-                &s->base, (struct simba__log_entry){.level = SIMBA_LOG_ERROR},
+                &s->lifecycle.base,
+                (struct simba__log_entry){.level = SIMBA_LOG_ERROR},
                 "the system gives no thread for the work; it is tried again");
         }
     }
@@ -235,7 +236,7 @@ static void on_timer(simba_timer *timer)
  * rounding of both. A beat is then late by a round trip, but never early. */
 static int64_t offset_ms(const simba_scheduler *s)
 {
-    return s->base.contention.core.clock_low_ms - 1;
+    return s->lifecycle.base.contention.core.clock_low_ms - 1;
 }
 
 static void told(struct simba__contention *c,
@@ -247,12 +248,12 @@ static void told(struct simba__contention *c,
     eventfd_t none;
 
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        simba__contender_log(&s->base, entry, "leads, token %" PRIu64,
+        simba__contender_log(&s->lifecycle.base, entry, "leads, token %" PRIu64,
                              update->token);
     } else if (update->tell & SIMBA__TELL_RELEASED) {
-        entry.cause =
-            simba_cause_name(simba__contender_cause(&s->base, update));
-        simba__contender_log(&s->base, entry,
+        entry.cause = simba_cause_name(
+            simba__contender_cause(&s->lifecycle.base, update));
+        simba__contender_log(&s->lifecycle.base, entry,
                              "leads no more, token %" PRIu64 ": %s",
                              update->token, entry.cause);
     }
@@ -268,7 +269,7 @@ static void told(struct simba__contention *c,
         }
         atomic_store(&s->is_told, true);
         eventfd_write(s->stop_fd, 1);
-        pthread_cond_broadcast(&s->lifecycle.changed);
+        pthread_cond_broadcast(&s->changed);
         /* S6: the release is back when no work runs, at once or by its DONE. */
         s->is_release_due = simba__schedule_is_working(&s->machine);
         if (!s->is_release_due) {
@@ -293,14 +294,14 @@ static void told(struct simba__contention *c,
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         s->counts.overruns++;
-        simba__contender_log(&s->base,
+        simba__contender_log(&s->lifecycle.base,
                              (struct simba__log_entry){.level = SIMBA_LOG_WARN,
                                                        .token = s->run.token},
                              "run %" PRIu64 " was told to end and has overrun "
                              "its budget: the next leader may begin",
                              s->run.number);
     }
-    simba__contender_warn_clock(&s->base, update);
+    simba__contender_warn_clock(&s->lifecycle.base, update);
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         settle(s);
@@ -315,7 +316,7 @@ static void answered(struct simba__contention *c,
     simba_scheduler *s = (simba_scheduler *)c;
 
     (void)request;
-    simba__contender_log_answer(&s->base, true, status, error);
+    simba__contender_log_answer(&s->lifecycle.base, true, status, error);
     if (status == SIMBA_OK && s->is_leading && c->core.is_clock_known) {
         feed(s,
              (struct simba__schedule_event){.type = SIMBA__SCHEDULE_OFFSET,
@@ -336,7 +337,7 @@ static void free_scheduler(simba_scheduler *s)
     simba__fork_remove(&s->fork_entry);
     close(s->stop_fd);
     simba__fork_let_go();
-    pthread_cond_destroy(&s->lifecycle.changed);
+    pthread_cond_destroy(&s->changed);
     free(s);
 }
 
@@ -415,7 +416,7 @@ int simba_scheduler_open(simba_store *store,
     s->config = config;
     s->timer.fire = on_timer;
     simba__schedule_init(&s->machine, &s->config);
-    simba__lifecycle_init(&s->lifecycle, &s->base);
+    pthread_cond_init(&s->changed, NULL);
     contender.mutex = options.mutex;
     contender.times = options.times;
     rc = simba__contender_open(base, store, &contender, error);
@@ -424,7 +425,8 @@ int simba_scheduler_open(simba_store *store,
         return rc;
     }
     simba_loop_enter(store->loop);
-    simba__contention_ask_progress(&s->base.contention, false); /* no work */
+    simba__contention_ask_progress(&s->lifecycle.base.contention,
+                                   false); /* no work */
     simba_loop_leave(store->loop);
     base->contention.core.to = s->to;
     *out = s;
@@ -438,7 +440,7 @@ int simba_scheduler_start(simba_scheduler *s, simba_error *error)
 
 int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
 {
-    int rc = simba__lifecycle_stop(&s->lifecycle, working == s, error);
+    int rc = simba__lifecycle_stop(&s->lifecycle, NULL, working == s, error);
 
     if (rc == SIMBA_OK || rc == SIMBA_EUNKNOWN) {
         join_ended(s);
@@ -453,15 +455,15 @@ void simba_scheduler_close(simba_scheduler *s)
     if (s == NULL) {
         return;
     }
-    if (!simba__contender_may_close(&s->base, working == s)) {
+    if (!simba__contender_may_close(&s->lifecycle.base, working == s)) {
         free(s);
         return;
     }
     rc = simba_scheduler_stop(s, NULL);
-    simba_loop_enter(s->base.store->loop);
-    simba_timer_clear(s->base.store->loop, &s->timer);
-    simba_loop_leave(s->base.store->loop);
-    simba__contender_close(&s->base, rc);
+    simba_loop_enter(s->lifecycle.base.store->loop);
+    simba_timer_clear(s->lifecycle.base.store->loop, &s->timer);
+    simba_loop_leave(s->lifecycle.base.store->loop);
+    simba__contender_close(&s->lifecycle.base, rc);
     free_scheduler(s);
 }
 
@@ -469,12 +471,12 @@ void simba_scheduler_close(simba_scheduler *s)
 
 bool simba_scheduler_is_owner(const simba_scheduler *s)
 {
-    return simba__contention_is_owner(&s->base.contention);
+    return simba__contention_is_owner(&s->lifecycle.base.contention);
 }
 
 uint64_t simba_scheduler_token(const simba_scheduler *s)
 {
-    return simba__contention_token(&s->base.contention);
+    return simba__contention_token(&s->lifecycle.base.contention);
 }
 
 enum simba_service_status simba_scheduler_status(const simba_scheduler *s)
@@ -485,7 +487,7 @@ enum simba_service_status simba_scheduler_status(const simba_scheduler *s)
 int simba_scheduler_count(simba_scheduler *s, simba_scheduler_counts *counts)
 {
     uint32_t size = counts->size;
-    int rc = simba__store_check(s->base.store, NULL);
+    int rc = simba__store_check(s->lifecycle.base.store, NULL);
 
     if (rc != SIMBA_OK) {
         return rc;
@@ -493,9 +495,9 @@ int simba_scheduler_count(simba_scheduler *s, simba_scheduler_counts *counts)
     if (size < sizeof size) {
         return SIMBA_EINVAL;
     }
-    simba_loop_enter(s->base.store->loop);
+    simba_loop_enter(s->lifecycle.base.store->loop);
     memcpy(counts, &s->counts, size < sizeof *counts ? size : sizeof *counts);
-    simba_loop_leave(s->base.store->loop);
+    simba_loop_leave(s->lifecycle.base.store->loop);
     counts->size = size;
     return SIMBA_OK;
 }

@@ -20,26 +20,35 @@ struct note {
     simba_state state;
 };
 
+/* For who is told of changes between others. */
+struct watch {
+    simba_owner seen;    /* what the user was told last */
+    _Atomic int changes; /* on their way to on_changed */
+};
+
+/* A stop that nobody waits for. */
+struct stop {
+    struct simba__task task;
+    simba_service *service;
+    simba_stopped_fn call;
+    void *user;
+    int status;
+};
+
+/* Whether there is one: from the asking until it is called. */
+enum stop_due { NOT_DUE, AWAITED, QUEUED };
+
 struct simba_service {
-    struct simba__contender base; /* first: hooks get this */
+    struct simba__lifecycle lifecycle; /* first: hooks get this */
     struct simba__serial_queue serial_queue;
     simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
-    struct simba__lifecycle lifecycle;
 
     /* Changed inside the loop only. */
     struct notes *notes; /* NULL while it only waits */
-    simba_owner *seen;   /* what the user was told last; NULL: no owner */
-    _Atomic int changes; /* on their way to on_changed */
-
-    /* A stop that nobody waits for. */
-    struct {
-        _Atomic enum { NOT_DUE, AWAITED, QUEUED } due; /* until it is called */
-        int status;
-        struct simba__task task;
-        simba_stopped_fn call;
-        void *user;
-    } stopped;
+    struct watch *watch; /* NULL: it has no on_changed */
+    struct stop *stop;   /* while AWAITED */
+    _Atomic int stop_due;
 };
 
 /* They must be told whatever happens (S9), so there is memory for them before a
@@ -47,7 +56,7 @@ struct simba_service {
  * on_released is back, and on_acquired comes before that. */
 struct notes {
     struct note acquired, released;
-    simba_owner seen;          /* the service's, without on_changed */
+    simba_owner seen;          /* what the user was told last, without watch */
     char to[SIMBA_ID_MAX + 1]; /* the machine's */
 };
 
@@ -66,43 +75,42 @@ static void run_released(struct simba__task *task)
 {
     run_acquired(task);
     simba__contention_returned(
-        &((struct note *)task)->service->base.contention);
+        &((struct note *)task)->service->lifecycle.base.contention);
 }
 
 static void run_changed(struct simba__task *task)
 {
     struct note *note = (struct note *)task;
 
-    assert(atomic_load(&note->service->changes) > 0);
+    assert(atomic_load(&note->service->watch->changes) > 0);
     run_acquired(task);
-    atomic_fetch_sub(&note->service->changes, 1);
+    atomic_fetch_sub(&note->service->watch->changes, 1);
     free(note);
 }
 
 static void run_stopped(struct simba__task *task)
 {
-    simba_service *s = container_of(task, simba_service, stopped.task);
-    simba_stopped_fn call = s->stopped.call;
-    void *user = s->stopped.user;
-    int status = s->stopped.status;
+    struct stop stop = *(struct stop *)task;
 
-    atomic_store(&s->stopped.due, NOT_DUE); /* it may ask again */
-    if (call != NULL) {
-        call(user, status);
+    free(task);
+    atomic_store(&stop.service->stop_due, NOT_DUE); /* it may ask again */
+    if (stop.call != NULL) {
+        stop.call(stop.user, stop.status);
     }
 }
 
 static void push_task(simba_service *s, struct simba__task *task)
 {
-    simba__serial_queue_push(&s->base.store->pool, &s->serial_queue, task);
+    simba__serial_queue_push(&s->lifecycle.base.store->pool, &s->serial_queue,
+                             task);
 }
 
 /* Once for each stop that was asked for: it may be started and stopped again
  * before this is run. */
 static void push_stopped(simba_service *s)
 {
-    atomic_store(&s->stopped.due, QUEUED);
-    push_task(s, &s->stopped.task);
+    atomic_store(&s->stop_due, QUEUED);
+    push_task(s, &s->stop->task);
 }
 
 /* Moves what the user knows to `after` and queues the callback. */
@@ -111,12 +119,14 @@ static void push_note(simba_service *s,
                       simba_contender_fn call,
                       const simba_owner *after)
 {
-    assert(simba__loop_is_inside(s->base.store->loop));
+    simba_owner *seen = s->watch != NULL ? &s->watch->seen : &s->notes->seen;
+
+    assert(simba__loop_is_inside(s->lifecycle.base.store->loop));
     note->service = s;
     note->call = call;
-    note->state.before = *s->seen;
+    note->state.before = *seen;
     note->state.after = *after;
-    *s->seen = *after;
+    *seen = *after;
     push_task(s, &note->task);
 }
 
@@ -124,13 +134,13 @@ static void push_note(simba_service *s,
  * there is no room for is told with the next change. */
 static void push_change(simba_service *s, const simba_owner *after)
 {
-    simba_state state = {.before = *s->seen, .after = *after};
+    simba_state state = {.before = s->watch->seen, .after = *after};
     struct note *note;
 
     if (simba_state_is_changed(&state) &&
-        atomic_load(&s->changes) < CHANGES_MOST &&
+        atomic_load(&s->watch->changes) < CHANGES_MOST &&
         (note = calloc(1, sizeof *note)) != NULL) {
-        atomic_fetch_add(&s->changes, 1);
+        atomic_fetch_add(&s->watch->changes, 1);
         note->task.run = run_changed;
         push_note(s, note, s->on_changed, after);
     }
@@ -147,31 +157,33 @@ static void told(struct simba__contention *c,
     simba_owner none = simba_owner_none();
 
     if (update->tell & SIMBA__TELL_RELEASED) {
-        enum simba_cause cause = simba__contender_cause(&s->base, update);
+        enum simba_cause cause =
+            simba__contender_cause(&s->lifecycle.base, update);
 
         entry.cause = simba_cause_name(cause);
-        simba__contender_log(&s->base, entry, "released, token %" PRIu64 ": %s",
-                             update->token, simba__cause_text(cause));
+        simba__contender_log(&s->lifecycle.base, entry,
+                             "released, token %" PRIu64 ": %s", update->token,
+                             simba__cause_text(cause));
         s->notes->released.state.cause = cause;
         push_note(s, &s->notes->released, s->on_released, &none);
     } else if (update->tell & SIMBA__TELL_ACQUIRED) {
-        simba__contender_log(&s->base, entry, "acquired, token %" PRIu64,
-                             update->token);
+        simba__contender_log(&s->lifecycle.base, entry,
+                             "acquired, token %" PRIu64, update->token);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         push_note(s, &s->notes->acquired, s->on_acquired,
                   c->owner == NULL ? &none : c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
-        simba__contender_warn(&s->base,
+        simba__contender_warn(&s->lifecycle.base,
                               "on_released took longer than its budget");
     }
-    simba__contender_warn_clock(&s->base, update);
+    simba__contender_warn_clock(&s->lifecycle.base, update);
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         simba__lifecycle_rest(&s->lifecycle);
-        if (atomic_load(&s->stopped.due) == AWAITED) {
-            s->stopped.status =
+        if (atomic_load(&s->stop_due) == AWAITED) {
+            s->stop->status =
                 s->lifecycle.is_unreleased ? SIMBA_EUNKNOWN : SIMBA_OK;
             push_stopped(s);
         }
@@ -185,21 +197,18 @@ static void answered(struct simba__contention *c,
 {
     simba_service *s = (simba_service *)c;
 
-    simba__contender_log_answer(&s->base, true, status, error);
+    simba__contender_log_answer(&s->lifecycle.base, true, status, error);
     if (status != SIMBA_OK) {
         return;
     }
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine &&
-        s->on_changed != NULL && c->owner != NULL) {
+        s->watch != NULL && c->owner != NULL) {
         push_change(s, c->owner);
     }
     if (simba__contention_rests(c)) {
         free(s->notes);
         s->notes = NULL;
         c->core.to = NULL;
-        if (s->on_changed == NULL) {
-            s->seen = NULL;
-        }
     }
 }
 
@@ -213,9 +222,6 @@ static bool prepare(struct simba__contention *c)
             s->notes->acquired.task.run = run_acquired;
             s->notes->released.task.run = run_released;
             c->core.to = s->notes->to;
-            if (s->on_changed == NULL) {
-                s->seen = &s->notes->seen;
-            }
         }
     }
     return s->notes != NULL;
@@ -223,19 +229,11 @@ static bool prepare(struct simba__contention *c)
 
 /* --- life ---------------------------------------------------------------- */
 
-static void free_memory(simba_service *s)
-{
-    if (s->on_changed != NULL) {
-        free(s->seen);
-    }
-    free(s->notes);
-    free(s);
-}
-
 static void free_service(simba_service *s)
 {
-    pthread_cond_destroy(&s->lifecycle.changed);
-    free_memory(s);
+    free(s->watch);
+    free(s->notes);
+    free(s);
 }
 
 int simba_service_open(simba_store *store,
@@ -270,14 +268,9 @@ int simba_service_open(simba_store *store,
     s->on_released = contender.on_released;
     s->on_changed = contender.on_changed;
     s->user = contender.user;
-    s->stopped.task.run = run_stopped;
     simba__serial_queue_init(&s->serial_queue);
-    simba__lifecycle_init(&s->lifecycle, &s->base);
-    /* Whoever stops it may have to run a callback itself. */
-    s->lifecycle.callbacks = &s->serial_queue;
-    s->serial_queue.changed = &s->lifecycle.changed;
-    s->seen = s->on_changed == NULL ? NULL : calloc(1, sizeof *s->seen);
-    rc = s->on_changed != NULL && s->seen == NULL
+    s->watch = s->on_changed == NULL ? NULL : calloc(1, sizeof *s->watch);
+    rc = s->on_changed != NULL && s->watch == NULL
              ? simba__fail_memory(error)
              : simba__contender_open(base, store, &contender, error);
     if (rc != SIMBA_OK) {
@@ -295,9 +288,10 @@ int simba_service_start(simba_service *s, simba_error *error)
 
 int simba_service_stop(simba_service *s, simba_error *error)
 {
-    struct simba__callback_pool *pool = &s->base.store->pool;
+    struct simba__callback_pool *pool = &s->lifecycle.base.store->pool;
     int rc = simba__lifecycle_stop(
-        &s->lifecycle, simba__serial_queue_is_mine(&s->serial_queue), error);
+        &s->lifecycle, &s->serial_queue,
+        simba__serial_queue_is_mine(&s->serial_queue), error);
 
     if (rc == SIMBA_OK || rc == SIMBA_EUNKNOWN) {
         simba__callback_pool_block(pool);
@@ -312,26 +306,34 @@ int simba_service_stop_async(simba_service *s,
                              void *user,
                              simba_error *error)
 {
-    int rc = simba__store_check(s->base.store, error);
+    int rc = simba__store_check(s->lifecycle.base.store, error);
+    struct stop *stop = rc == SIMBA_OK ? malloc(sizeof *stop) : NULL;
 
     if (rc != SIMBA_OK) {
         return rc;
     }
-    simba_loop_enter(s->base.store->loop);
-    if (atomic_load(&s->stopped.due) != NOT_DUE) {
-        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
-                             "%s: the service is told to stop already",
-                             simba__contention_mutex(&s->base.contention));
+    if (stop == NULL) {
+        return simba__fail_memory(error);
+    }
+    *stop = (struct stop){.task.run = run_stopped,
+                          .service = s,
+                          .call = on_stopped,
+                          .user = user};
+    simba_loop_enter(s->lifecycle.base.store->loop);
+    if (atomic_load(&s->stop_due) != NOT_DUE) {
+        rc = simba_error_set(
+            error, SIMBA_EMISUSE, 0, "%s: the service is told to stop already",
+            simba__contention_mutex(&s->lifecycle.base.contention));
     } else {
-        s->stopped.call = on_stopped;
-        s->stopped.user = user;
-        s->stopped.status = SIMBA_OK;
-        atomic_store(&s->stopped.due, AWAITED); /* it may stop in the asking */
+        s->stop = stop;
+        stop = NULL;
+        atomic_store(&s->stop_due, AWAITED); /* it may stop in the asking */
         if (!simba__lifecycle_ask_stop(&s->lifecycle)) {
             push_stopped(s);
         }
     }
-    simba_loop_leave(s->base.store->loop);
+    simba_loop_leave(s->lifecycle.base.store->loop);
+    free(stop);
     return rc;
 }
 
@@ -341,11 +343,12 @@ void simba_service_close(simba_service *s)
         return;
     }
     if (!simba__contender_may_close(
-            &s->base, simba__serial_queue_is_mine(&s->serial_queue))) {
-        free_memory(s);
+            &s->lifecycle.base,
+            simba__serial_queue_is_mine(&s->serial_queue))) {
+        free_service(s);
         return;
     }
-    simba__contender_close(&s->base, simba_service_stop(s, NULL));
+    simba__contender_close(&s->lifecycle.base, simba_service_stop(s, NULL));
     free_service(s);
 }
 
@@ -353,24 +356,24 @@ void simba_service_close(simba_service *s)
 
 bool simba_service_is_owner(const simba_service *s)
 {
-    return simba__contention_is_owner(&s->base.contention);
+    return simba__contention_is_owner(&s->lifecycle.base.contention);
 }
 
 uint64_t simba_service_token(const simba_service *s)
 {
-    return simba__contention_token(&s->base.contention);
+    return simba__contention_token(&s->lifecycle.base.contention);
 }
 
 int simba_service_hand_over(simba_service *s,
                             const char *to,
                             simba_error *error)
 {
-    int rc = simba__contender_may_hand_over(&s->base, to, error);
+    int rc = simba__contender_may_hand_over(&s->lifecycle.base, to, error);
 
     if (rc == SIMBA_OK) {
-        simba_loop_enter(s->base.store->loop);
-        rc = simba__contender_hand_over(&s->base, to, error);
-        simba_loop_leave(s->base.store->loop);
+        simba_loop_enter(s->lifecycle.base.store->loop);
+        rc = simba__contender_hand_over(&s->lifecycle.base, to, error);
+        simba_loop_leave(s->lifecycle.base.store->loop);
     }
     return rc;
 }
@@ -382,5 +385,5 @@ enum simba_service_status simba_service_status(const simba_service *s)
 
 void simba_service_progress(simba_service *s)
 {
-    simba__contention_progress(&s->base.contention);
+    simba__contention_progress(&s->lifecycle.base.contention);
 }

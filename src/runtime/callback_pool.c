@@ -35,7 +35,6 @@ bool simba__serial_queue_is_mine(const struct simba__serial_queue *queue)
 void simba__serial_queue_init(struct simba__serial_queue *queue)
 {
     *queue = (struct simba__serial_queue){0};
-    queue->last = &queue->first;
 }
 
 /* --- with the lock held -------------------------------------------------- */
@@ -55,8 +54,7 @@ static void show_ready(struct simba__callback_pool *pool)
 static void make_ready(struct simba__callback_pool *pool,
                        struct simba__serial_queue *queue)
 {
-    assert(queue->first != NULL);
-    queue->is_scheduled = true;
+    assert(queue->last != NULL);
     queue->ready_ms = simba_loop_now_ms();
     queue->next = NULL;
     *pool->last = queue;
@@ -95,23 +93,23 @@ static struct simba__serial_queue *take_ready(
 static void run_one(struct simba__callback_pool *pool,
                     struct simba__serial_queue *queue)
 {
-    struct simba__task *task = queue->first;
+    struct simba__task *last = queue->last, *task = last->next;
     struct frame frame = {queue, running};
 
-    assert(queue->is_scheduled && task != NULL);
-    queue->first = task->next;
-    if (queue->first == NULL) {
-        queue->last = &queue->first;
+    assert(queue->ready_ms != 0);
+    last->next = task->next;
+    if (task == last) {
+        queue->last = NULL;
     }
     pthread_mutex_unlock(&pool->lock); /* S9: never under a lock of ours */
     running = &frame;
     task->run(task);
     running = frame.outer;
     pthread_mutex_lock(&pool->lock);
-    if (queue->first != NULL) {
+    if (queue->last != NULL) {
         make_ready(pool, queue);
     } else {
-        queue->is_scheduled = false;
+        queue->ready_ms = 0;
         pthread_cond_broadcast(&pool->settled);
     }
 }
@@ -127,7 +125,7 @@ static void run_handed(void *argument)
 
     pthread_mutex_lock(&pool->lock);
     run_one(pool, queue);
-    if (queue->is_scheduled) { /* it has more: to be handed over again */
+    if (queue->ready_ms != 0) { /* it has more: to be handed over again */
         pthread_cond_signal(&pool->wake);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -230,20 +228,22 @@ void simba__serial_queue_push(struct simba__callback_pool *pool,
                               struct simba__task *task)
 {
     assert(simba__loop_is_inside(pool->loop) && task->run != NULL);
-    task->next = NULL;
     pthread_mutex_lock(&pool->lock);
     if (queue->pool == NULL) { /* who was handed it reads this unlocked */
         queue->pool = pool;
     }
-    *queue->last = task;
-    queue->last = &task->next;
-    if (!queue->is_scheduled) {
+    if (queue->last == NULL) {
+        task->next = task;
+    } else {
+        task->next = queue->last->next;
+        queue->last->next = task;
+    }
+    queue->last = task;
+    if (queue->ready_ms == 0) {
         make_ready(pool, queue);
     }
-    if (queue->changed != NULL) {
-        pthread_cond_broadcast(queue->changed);
-    }
     if (pool->ready_fd >= 0) {
+        pthread_cond_broadcast(&pool->changed);
         pthread_mutex_unlock(&pool->lock);
         return;
     }
@@ -288,7 +288,7 @@ void simba__serial_queue_wait(struct simba__callback_pool *pool,
 {
     assert(!simba__serial_queue_is_mine(queue));
     pthread_mutex_lock(&pool->lock);
-    while (queue->is_scheduled) {
+    while (queue->ready_ms != 0) {
         if (pool->ready_fd >= 0 && take_ready(pool, queue) != NULL) {
             run_one(pool, queue);
         } else {
@@ -321,14 +321,7 @@ bool simba__serial_queue_run(struct simba__callback_pool *pool,
 static void tell_of_ready(struct simba__callback_pool *pool)
 {
     simba_loop_enter(pool->loop);
-    pthread_mutex_lock(&pool->lock);
-    for (struct simba__serial_queue *at = pool->first; at != NULL;
-         at = at->next) {
-        if (at->changed != NULL) {
-            pthread_cond_broadcast(at->changed);
-        }
-    }
-    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_broadcast(&pool->changed);
     simba_loop_leave(pool->loop);
 }
 
@@ -374,6 +367,7 @@ bool simba__callback_pool_init(struct simba__callback_pool *pool,
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->settled, NULL);
+    pthread_cond_init(&pool->changed, NULL);
     return true;
 }
 
@@ -390,6 +384,7 @@ void simba__callback_pool_fini(struct simba__callback_pool *pool)
     for (int i = 0; i < pool->thread_count; i++) {
         pthread_join(pool->threads[i], NULL);
     }
+    pthread_cond_destroy(&pool->changed);
     pthread_cond_destroy(&pool->settled);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);

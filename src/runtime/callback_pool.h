@@ -19,12 +19,10 @@ struct simba__callback_pool;
 
 struct simba__serial_queue {
     struct simba__callback_pool *pool; /* that it was pushed to */
-    struct simba__task *first, **last;
-    bool is_scheduled; /* in the ready list, or running */
-    int64_t ready_ms;
+    struct simba__task *last;          /* and after it comes the first */
+    int64_t ready_ms; /* since when it is in the ready list, or was before it
+                         ran; 0: neither */
     struct simba__serial_queue *next;
-    pthread_cond_t *changed; /* NULL, or: of the loop's lock, for who would run
-                                it by simba__serial_queue_run() when it can */
 };
 
 struct simba__callback_pool {
@@ -35,6 +33,9 @@ struct simba__callback_pool {
     int most;
     bool (*executor)(void *user, void (*run)(void *argument), void *argument);
     void *executor_user;
+    /* Of the loop's lock: somebody's contender has come to rest; or a queue can
+     * be run by who waits for it, by simba__serial_queue_run(). */
+    pthread_cond_t changed;
 
     pthread_mutex_t lock;   /* guards what follows and the queues */
     pthread_cond_t wake;    /* there is work, or the end */
