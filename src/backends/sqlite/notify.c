@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
-#include "util/array.h"
 #include "util/container.h"
 
 #include <fcntl.h>
@@ -38,6 +37,59 @@ enum { LOOKS = 150, LOOKS_QUICK = 50, LOOK_AGAIN_MS = 1, LOOK_LATER_MS = 50 };
  * a waiter comes in time; and little for the head of a queue, of which there is
  * only one among all processes. */
 enum { POLL_MS = 200, POLL_HEAD_MS = 10 };
+
+/* Time between two looks for entries that have lapsed. */
+enum { SWEEP_MS = 1000 };
+
+/* --- who waits, with the lock held --------------------------------------- */
+
+/* All of them, in no order: the first after NULL; NULL: no more. */
+static struct simba__sqlite_waiting *next_waiting(
+    const struct simba__sqlite_watch *watch,
+    const struct simba__sqlite_waiting *one)
+{
+    return (struct simba__sqlite_waiting *)simba__hash_next(
+        &watch->waiting, one == NULL ? NULL : &one->link);
+}
+
+static struct simba__sqlite_obstacle *next_obstacle(
+    const struct simba__sqlite_watch *watch,
+    const struct simba__sqlite_obstacle *one)
+{
+    return (struct simba__sqlite_obstacle *)simba__hash_next(
+        &watch->obstacles, one == NULL ? NULL : &one->link);
+}
+
+static void set_due(struct simba__sqlite_watch *watch,
+                    struct simba__sqlite_waiting *one,
+                    bool is_due)
+{
+    watch->due += is_due;
+    watch->due -= one->is_due;
+    one->is_due = is_due;
+}
+
+/* Takes the mutex of one that is due, and all who wait for it are so no more.
+ * False: nobody is. */
+static bool take_due(struct simba__sqlite_watch *watch,
+                     char mutex[SIMBA_MUTEX_MAX_BYTES + 1])
+{
+    struct simba__sqlite_waiting *one = NULL;
+    struct simba__hash_link *link;
+
+    if (watch->due == 0) {
+        return false;
+    }
+    do {
+        one = next_waiting(watch, one);
+    } while (!one->is_due);
+    memcpy(mutex, one->link.key, one->link.length + 1);
+    for (link = simba__hash_find(&watch->waiting, mutex); link != NULL;
+         link = simba__hash_find_next(link)) {
+        set_due(watch, (struct simba__sqlite_waiting *)link, false);
+    }
+    return true;
+}
 
 /* --- notifying others ---------------------------------------------------- */
 
@@ -81,19 +133,8 @@ static void wake_due(struct simba__sqlite *self)
     bool is_found;
 
     do { /* one mutex after the other, each once */
-        is_found = false;
         pthread_mutex_lock(&watch->lock);
-        for (size_t i = 0; i < watch->count; i++) {
-            struct simba__sqlite_waiting *one = &watch->waiting[i];
-
-            if (one->is_due && !is_found) {
-                memcpy(mutex, one->mutex, strlen(one->mutex) + 1);
-                is_found = true;
-            }
-            if (one->is_due && strcmp(one->mutex, mutex) == 0) {
-                one->is_due = false;
-            }
-        }
+        is_found = take_due(watch, mutex);
         pthread_mutex_unlock(&watch->lock);
         if (is_found) {
             simba_wake(self->base.loop, mutex);
@@ -172,27 +213,38 @@ static void read_wake_file(struct simba__sqlite *self, bool is_touched)
     }
 }
 
+static void call_waiters(struct simba__sqlite_watch *watch,
+                         const struct simba__sqlite_obstacle *obstacle)
+{
+    struct simba__sqlite_waiting *one = NULL;
+
+    while ((one = next_waiting(watch, one)) != NULL) {
+        if (one->obstacle == obstacle) {
+            set_due(watch, one, true);
+        }
+    }
+}
+
 /* Looks once at each process that let go of its file, and sets the timer if one
  * is alive still. One that lives after all its looks is not dead. */
 static void look(void *argument)
 {
     struct simba__sqlite *self = argument;
     struct simba__sqlite_watch *watch = &self->watch;
+    struct simba__sqlite_obstacle *one = NULL;
     int64_t again_ms = 0;
 
     if (watch->is_detached) {
         return;
     }
     pthread_mutex_lock(&watch->lock);
-    for (size_t i = 0; i < watch->count; i++) {
-        struct simba__sqlite_waiting *one = &watch->waiting[i];
-
+    while ((one = next_obstacle(watch, one)) != NULL) {
         if (one->looks == 0) {
             continue;
         }
-        if (simba__sqlite_life_of(self, one->process) != SIMBA__SQLITE_ALIVE) {
+        if (simba__sqlite_life_of(self, one->link.key) != SIMBA__SQLITE_ALIVE) {
             one->looks = 0;
-            one->is_due = true;
+            call_waiters(watch, one);
         } else if (--one->looks > LOOKS - LOOKS_QUICK) {
             again_ms = LOOK_AGAIN_MS;
         } else if (one->looks > 0 && again_ms == 0) {
@@ -220,6 +272,7 @@ static void on_readable(simba_io *io, uint32_t events)
     _Alignas(struct inotify_event) char buffer[4096];
     bool is_notified = false, is_touched = false, is_closed = false;
     const struct inotify_event *event;
+    struct simba__sqlite_obstacle *one;
     ssize_t length;
 
     (void)events;
@@ -233,9 +286,7 @@ static void on_readable(simba_io *io, uint32_t events)
                 is_notified = true;
                 is_touched |= (event->mask & (IN_ATTRIB | IN_Q_OVERFLOW)) != 0;
             }
-            for (size_t i = 0; i < watch->count; i++) {
-                struct simba__sqlite_waiting *one = &watch->waiting[i];
-
+            for (one = NULL; (one = next_obstacle(watch, one)) != NULL;) {
                 if (one->wd == event->wd &&
                     (event->mask & IN_CLOSE_WRITE) != 0) {
                     one->looks = LOOKS;
@@ -266,14 +317,15 @@ static void start_poll(void *argument)
 {
     struct simba__sqlite *self = argument;
     struct simba__sqlite_watch *watch = &self->watch;
+    const struct simba__sqlite_waiting *one = NULL;
     int64_t at_ms = POLL_MS;
 
     if (watch->is_detached) {
         return;
     }
     pthread_mutex_lock(&watch->lock);
-    for (size_t i = 0; i < watch->count; i++) {
-        if (watch->waiting[i].is_head) {
+    while (at_ms == POLL_MS && (one = next_waiting(watch, one)) != NULL) {
+        if (one->is_head) {
             at_ms = POLL_HEAD_MS;
         }
     }
@@ -291,13 +343,14 @@ static void on_poll(simba_timer *timer)
     struct simba__sqlite *self =
         container_of(timer, struct simba__sqlite, watch.poll);
     struct simba__sqlite_watch *watch = &self->watch;
+    struct simba__sqlite_waiting *one = NULL;
     bool is_over;
 
     pthread_mutex_lock(&watch->lock);
-    is_over = !watch->lacks_inotify || watch->count == 0;
+    is_over = !watch->lacks_inotify || watch->waiting.count == 0;
     watch->is_polling = !is_over;
-    for (size_t i = 0; i < watch->count; i++) {
-        watch->waiting[i].is_due = true;
+    while ((one = next_waiting(watch, one)) != NULL) {
+        set_due(watch, one, true);
     }
     pthread_mutex_unlock(&watch->lock);
     if (!is_over) {
@@ -398,94 +451,133 @@ bool simba__sqlite_watch_start(struct simba__sqlite *self)
     return is_fine;
 }
 
-static void drop_watch(struct simba__sqlite_watch *watch, int wd)
+/* A waiter has another process in its way than before, or none. */
+static void drop_obstacle(struct simba__sqlite_watch *watch,
+                          struct simba__sqlite_obstacle *obstacle)
 {
-    for (size_t i = 0; i < watch->count; i++) {
-        if (watch->waiting[i].wd == wd) {
-            return; /* others wait for the same process */
+    if (obstacle == NULL || --obstacle->waiters > 0) {
+        return;
+    }
+    if (obstacle->wd >= 0) {
+        inotify_rm_watch(watch->fd, obstacle->wd);
+    }
+    simba__hash_remove(&watch->obstacles, &obstacle->link);
+    free(obstacle);
+}
+
+static void forget(struct simba__sqlite_watch *watch,
+                   struct simba__sqlite_waiting *one)
+{
+    set_due(watch, one, false);
+    watch->shared -= one->is_shared;
+    simba__hash_remove(&watch->waiting, &one->link);
+    drop_obstacle(watch, one->obstacle);
+    free(one);
+}
+
+/* A waiter without a position in the queue may give up without a request: its
+ * entry goes when it has lapsed. */
+static void sweep(struct simba__sqlite_watch *watch)
+{
+    int64_t now_ms = simba_loop_now_ms();
+    struct simba__sqlite_waiting *one, *next;
+
+    if (now_ms - watch->swept_ms < SWEEP_MS) {
+        return;
+    }
+    watch->swept_ms = now_ms;
+    for (one = next_waiting(watch, NULL); one != NULL; one = next) {
+        next = next_waiting(watch, one);
+        if (one->lapses_ms < now_ms) {
+            forget(watch, one);
         }
     }
-    if (wd >= 0) {
-        inotify_rm_watch(watch->fd, wd);
-    }
 }
 
-static void forget(struct simba__sqlite_watch *watch, size_t i)
+static struct simba__sqlite_waiting *find(
+    const struct simba__sqlite_watch *watch,
+    const simba_request *request)
 {
-    int wd = watch->waiting[i].wd;
+    struct simba__hash_link *link =
+        simba__hash_find(&watch->waiting, request->mutex);
 
-    watch->shared -= watch->waiting[i].is_shared;
-    watch->waiting[i] = watch->waiting[--watch->count];
-    drop_watch(watch, wd);
-}
-
-static struct simba__sqlite_waiting *find(struct simba__sqlite_watch *watch,
-                                          const simba_request *request)
-{
-    for (size_t i = 0; i < watch->count; i++) {
-        struct simba__sqlite_waiting *one = &watch->waiting[i];
-
-        if (simba__attempt_equal(one->attempt, request->attempt) &&
-            strcmp(one->mutex, request->mutex) == 0) {
-            return one;
-        }
+    while (link != NULL && !simba__attempt_equal(
+                               ((struct simba__sqlite_waiting *)link)->attempt,
+                               request->attempt)) {
+        link = simba__hash_find_next(link);
     }
-    return NULL;
+    return (struct simba__sqlite_waiting *)link;
 }
 
+/* NULL: no memory. */
 static struct simba__sqlite_waiting *find_or_add(
     struct simba__sqlite_watch *watch,
     const simba_request *request)
 {
     struct simba__sqlite_waiting *one = find(watch, request);
-    int64_t now_ms = simba_loop_now_ms();
 
     if (one != NULL) {
         return one;
     }
-    /* A waiter without a position in the queue may give up without a request:
-     * its entry goes when it has lapsed. */
-    for (size_t i = watch->count; i > 0; i--) {
-        if (watch->waiting[i - 1].lapses_ms < now_ms) {
-            forget(watch, i - 1);
-        }
+    sweep(watch);
+    one = simba__hash_new(&watch->waiting, sizeof *one, request->mutex);
+    if (one != NULL) {
+        one->attempt = request->attempt;
+        one->is_shared = request->slots > 1;
+        watch->shared += one->is_shared;
     }
-    if (!simba__array_reserve(&watch->waiting, &watch->room, watch->count + 1,
-                              sizeof *watch->waiting)) {
-        return NULL;
-    }
-    one = &watch->waiting[watch->count++];
-    *one = (struct simba__sqlite_waiting){
-        .attempt = request->attempt, .wd = -1, .is_shared = request->slots > 1};
-    watch->shared += one->is_shared;
-    memcpy(one->mutex, request->mutex, strlen(request->mutex) + 1);
     return one;
 }
 
-/* Watches another process than before. True: it must be looked at, for it may
- * have died before the watch was there. Once only, or a file that cannot be
- * watched would have us ask without end. */
+/* NULL: no memory. */
+static struct simba__sqlite_obstacle *find_obstacle(
+    struct simba__sqlite_watch *watch,
+    const char *process)
+{
+    struct simba__sqlite_obstacle *obstacle =
+        (struct simba__sqlite_obstacle *)simba__hash_find(&watch->obstacles,
+                                                          process);
+
+    if (obstacle == NULL) {
+        obstacle =
+            simba__hash_new(&watch->obstacles, sizeof *obstacle, process);
+        if (obstacle != NULL) {
+            obstacle->wd = -1;
+        }
+    }
+    return obstacle;
+}
+
+/* Watches another process than before. True: its waiter must ask, for the
+ * process may have died before the watch was there. Once only, or a file that
+ * cannot be watched would have us ask without end. */
 static bool watch_process(struct simba__sqlite *self,
                           struct simba__sqlite_waiting *one,
                           const char *process)
 {
-    int old_wd = one->wd;
+    struct simba__sqlite_obstacle *old = one->obstacle;
+    int wd;
 
-    if (strcmp(one->process, process) == 0) {
+    if (old != NULL && strcmp(old->link.key, process) == 0) {
         return false;
     }
-    one->wd = -1;
-    drop_watch(&self->watch, old_wd);
-    memcpy(one->process, process, strlen(process) + 1);
-    if (!simba__sqlite_is_process(process) ||
+    one->obstacle = find_obstacle(&self->watch, process);
+    if (one->obstacle != NULL) { /* else the backstop will do */
+        one->obstacle->waiters++;
+    }
+    drop_obstacle(&self->watch, old);
+    if (one->obstacle == NULL || !simba__sqlite_is_process(process) ||
         strcmp(process, self->process) == 0) {
         return false;
     }
-    one->wd = add_watch(self, process, IN_CLOSE_WRITE);
+    wd = add_watch(self, process, IN_CLOSE_WRITE);
+    if (wd >= 0) { /* else what its watch had to tell is still to be read */
+        one->obstacle->wd = wd;
+    }
     if (simba__sqlite_life_of(self, process) == SIMBA__SQLITE_ALIVE) {
         return false;
     }
-    one->looks = 1;
+    set_due(&self->watch, one, true);
     return true;
 }
 
@@ -542,7 +634,7 @@ void simba__sqlite_watch_forget(struct simba__sqlite *self,
     pthread_mutex_lock(&watch->lock);
     one = find(watch, request);
     if (one != NULL) {
-        forget(watch, (size_t)(one - watch->waiting));
+        forget(watch, one);
     }
     pthread_mutex_unlock(&watch->lock);
 }
@@ -578,6 +670,7 @@ void simba__sqlite_watch_forked(struct simba__sqlite *self)
 void simba__sqlite_watch_fini(struct simba__sqlite *self)
 {
     simba__sqlite_watch_forked(self);
-    free(self->watch.waiting);
+    simba__hash_free(&self->watch.waiting);
+    simba__hash_free(&self->watch.obstacles);
     pthread_mutex_destroy(&self->watch.lock);
 }

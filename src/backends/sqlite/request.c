@@ -199,7 +199,7 @@ static int decide(struct simba__sqlite *self,
             simba__log(&self->log, SIMBA_LOG_INFO,
                        "no wake-ups: inotify cannot be had; waiters poll");
         }
-    } else if (request->kind != SIMBA_RENEW && self->watch.count > 0) {
+    } else if (request->kind != SIMBA_RENEW && self->watch.waiting.count > 0) {
         simba__sqlite_watch_forget(self, request);
     }
     rc = simba__sqlite_record_store(self, request, is_changed, error);

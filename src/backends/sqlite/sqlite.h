@@ -172,14 +172,20 @@ struct simba__sqlite_sighting {
     bool is_shared;   /* it is in the database, for others of this boot */
 };
 
+/* notify.c: a process that is in the way of waiters of this handle. */
+struct simba__sqlite_obstacle {
+    struct simba__hash_link link; /* by its name; "" is nobody's */
+    size_t waiters;
+    int wd;    /* the watch on its file, or -1 */
+    int looks; /* left, to see whether it is really dead */
+};
+
 /* notify.c: a waiter of this handle. */
 struct simba__sqlite_waiting {
-    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    struct simba__hash_link link; /* by mutex */
     simba_attempt attempt;
-    char process[SIMBA__SQLITE_PROCESS + 1]; /* in its way, or "" */
+    struct simba__sqlite_obstacle *obstacle; /* NULL: not known yet */
     int64_t lapses_ms; /* by our clock: forgotten if it did not ask since */
-    int wd;            /* the watch on that process's file, or -1 */
-    int looks;         /* left, to see whether the process is really dead */
     bool is_head;      /* of the queue */
     bool is_due;       /* for a wake-up */
     bool is_shared;    /* it has slots */
@@ -189,11 +195,13 @@ struct simba__sqlite_watch {
     pthread_mutex_t lock;
 
     /* Under the lock. Entries come and go by the worker's hand only. */
-    struct simba__sqlite_waiting *waiting;
-    size_t count, room;
-    size_t shared; /* so many of them have slots */
-    int fd;        /* inotify; -1 until somebody waits */
-    int wake_fd;   /* our wake-up file */
+    struct simba__hash waiting, obstacles;
+    size_t due;       /* so many of the first are */
+    size_t shared;    /* so many of them have slots */
+    int64_t swept_ms; /* when the first were last looked through, for those
+                       * that have lapsed */
+    int fd;           /* inotify; -1 until somebody waits */
+    int wake_fd;      /* our wake-up file */
     int wake_wd;
     int64_t wake_read;  /* how much of it */
     bool lacks_inotify; /* there was no descriptor or watch left */

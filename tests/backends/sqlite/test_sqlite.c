@@ -448,9 +448,10 @@ SQLITE_TEST(test_sqlite__who_comes_last_watches_the_one_before)
     ask(&last);
     expect_queued(false);
     self = (const struct simba__sqlite *)third.backend;
-    assert_int_equal(self->watch.count, 1);
-    assert_string_equal(self->watch.waiting[0].process,
-                        ((const struct simba__sqlite *)first.backend)->process);
+    assert_int_equal(self->watch.waiting.count, 1);
+    assert_non_null(simba__hash_find(
+        &self->watch.obstacles,
+        ((const struct simba__sqlite *)first.backend)->process));
 }
 
 /* --- tombstones, breaking ------------------------------------------------ */
