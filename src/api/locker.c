@@ -143,7 +143,7 @@ static void published(struct simba__contention *c)
 {
     simba_locker *l = (simba_locker *)c;
 
-    atomic_store(&l->slot, c->core.slot);
+    atomic_store(&l->slot, l->tenure.slot);
     atomic_store(&l->store_ahead_ms,
                  c->core.is_clock_known ? c->core.clock_low_ms : INT64_MIN);
 }
@@ -498,7 +498,7 @@ int simba_locker_open(simba_store *store,
         free_locker(l);
         return rc;
     }
-    base->contention.core.to = l->to;
+    base->contention.core.tenure = &l->tenure;
     *out = l;
     return SIMBA_OK;
 }

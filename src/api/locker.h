@@ -39,7 +39,7 @@ struct simba_locker {
                                        known */
     _Atomic uint32_t slot;          /* of the present or last tenure */
     _Atomic uint32_t session_ms;    /* of the store; 0: it has none */
-    char to[SIMBA_ID_MAX + 1];      /* the machine's */
+    struct simba__contend_tenure tenure; /* the machine's */
 };
 
 #endif

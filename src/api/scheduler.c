@@ -45,8 +45,8 @@ struct simba_scheduler {
     bool is_thread_over; /* it has ended, and is to be joined */
     pthread_t ended;
 
-    int stop_fd;               /* for the life of the handle */
-    char to[SIMBA_ID_MAX + 1]; /* the machine's */
+    int stop_fd;                         /* for the life of the handle */
+    struct simba__contend_tenure tenure; /* the machine's */
     struct simba__fork_entry fork_entry;
 };
 
@@ -428,7 +428,7 @@ int simba_scheduler_open(simba_store *store,
     simba__contention_ask_progress(&s->lifecycle.base.contention,
                                    false); /* no work */
     simba_loop_leave(store->loop);
-    base->contention.core.to = s->to;
+    base->contention.core.tenure = &s->tenure;
     *out = s;
     return SIMBA_OK;
 }

@@ -41,7 +41,6 @@ enum stop_due { NOT_DUE, AWAITED, QUEUED };
 struct simba_service {
     struct simba__lifecycle lifecycle; /* first: hooks get this */
     struct simba__serial_queue serial_queue;
-    simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
 
     /* Changed inside the loop only. */
@@ -51,16 +50,31 @@ struct simba_service {
     _Atomic int stop_due;
 };
 
+/* Most services of a store have the same, and share them: with the kind, to
+ * which each points anyway. */
+struct simba__service_callbacks {
+    struct simba__contender_kind kind; /* first */
+    simba_contender_fn on_acquired, on_released, on_changed;
+    size_t services;
+};
+
 /* They must be told whatever happens (S9), so there is memory for them before a
  * tenure is asked for. One each will do: the next tenure does not begin before
  * on_released is back, and on_acquired comes before that. */
 struct notes {
     struct note acquired, released;
-    simba_owner seen;          /* what the user was told last, without watch */
-    char to[SIMBA_ID_MAX + 1]; /* the machine's */
+    simba_owner seen; /* what the user was told last, without watch */
+    struct simba__contend_tenure tenure; /* the machine's */
 };
 
 /* --- callbacks ----------------------------------------------------------- */
+
+static struct simba__service_callbacks *callbacks_of(const simba_service *s)
+{
+    const void *kind = s->lifecycle.base.contention.hooks;
+
+    return (struct simba__service_callbacks *)(uintptr_t)kind;
+}
 
 static void run_acquired(struct simba__task *task)
 {
@@ -142,7 +156,7 @@ static void push_change(simba_service *s, const simba_owner *after)
         (note = calloc(1, sizeof *note)) != NULL) {
         atomic_fetch_add(&s->watch->changes, 1);
         note->task.run = run_changed;
-        push_note(s, note, s->on_changed, after);
+        push_note(s, note, callbacks_of(s)->on_changed, after);
     }
 }
 
@@ -165,13 +179,13 @@ static void told(struct simba__contention *c,
                              "released, token %" PRIu64 ": %s", update->token,
                              simba__cause_text(cause));
         s->notes->released.state.cause = cause;
-        push_note(s, &s->notes->released, s->on_released, &none);
+        push_note(s, &s->notes->released, callbacks_of(s)->on_released, &none);
     } else if (update->tell & SIMBA__TELL_ACQUIRED) {
         simba__contender_log(&s->lifecycle.base, entry,
                              "acquired, token %" PRIu64, update->token);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        push_note(s, &s->notes->acquired, s->on_acquired,
+        push_note(s, &s->notes->acquired, callbacks_of(s)->on_acquired,
                   c->owner == NULL ? &none : c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
@@ -208,7 +222,7 @@ static void answered(struct simba__contention *c,
     if (simba__contention_rests(c)) {
         free(s->notes);
         s->notes = NULL;
-        c->core.to = NULL;
+        c->core.tenure = NULL;
     }
 }
 
@@ -221,7 +235,7 @@ static bool prepare(struct simba__contention *c)
         if (s->notes != NULL) {
             s->notes->acquired.task.run = run_acquired;
             s->notes->released.task.run = run_released;
-            c->core.to = s->notes->to;
+            c->core.tenure = &s->notes->tenure;
         }
     }
     return s->notes != NULL;
@@ -236,10 +250,10 @@ static void free_service(simba_service *s)
     free(s);
 }
 
-int simba_service_open(simba_store *store,
-                       const simba_contender *given,
-                       simba_service **out,
-                       simba_error *error)
+/* NULL: no memory. Inside the loop. */
+static struct simba__service_callbacks *share_callbacks(
+    simba_store *store,
+    const simba_contender *given)
 {
     static const struct simba__contender_kind kind = {
         {.told = told,
@@ -248,7 +262,46 @@ int simba_service_open(simba_store *store,
          .id_at = sizeof(simba_service)},
         "service",
         "callback"};
+    struct simba__service_callbacks *shared = store->last_callbacks;
+
+    if (shared == NULL || shared->on_acquired != given->on_acquired ||
+        shared->on_released != given->on_released ||
+        shared->on_changed != given->on_changed) {
+        shared = malloc(sizeof *shared);
+        if (shared == NULL) {
+            return NULL;
+        }
+        *shared =
+            (struct simba__service_callbacks){.kind = kind,
+                                              .on_acquired = given->on_acquired,
+                                              .on_released = given->on_released,
+                                              .on_changed = given->on_changed};
+        store->last_callbacks = shared;
+    }
+    shared->services++;
+    return shared;
+}
+
+static void unshare_callbacks(simba_store *store,
+                              struct simba__service_callbacks *shared)
+{
+    simba_loop_enter(store->loop);
+    if (--shared->services == 0) {
+        if (store->last_callbacks == shared) {
+            store->last_callbacks = NULL;
+        }
+        free(shared);
+    }
+    simba_loop_leave(store->loop);
+}
+
+int simba_service_open(simba_store *store,
+                       const simba_contender *given,
+                       simba_service **out,
+                       simba_error *error)
+{
     simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct simba__service_callbacks *callbacks;
     struct simba__contender *base;
     simba_service *s;
     const struct simba__given take = {given, "SIMBA_CONTENDER_INIT", &contender,
@@ -259,22 +312,28 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = simba__contender_make(&kind, contender.id, &base, error);
+    simba_loop_enter(store->loop);
+    callbacks = share_callbacks(store, &contender);
+    simba_loop_leave(store->loop);
+    if (callbacks == NULL) {
+        return simba__fail_memory(error);
+    }
+    rc = simba__contender_make(&callbacks->kind, contender.id, &base, error);
     if (rc != SIMBA_OK) {
+        unshare_callbacks(store, callbacks);
         return rc;
     }
     s = (simba_service *)base;
-    s->on_acquired = contender.on_acquired;
-    s->on_released = contender.on_released;
-    s->on_changed = contender.on_changed;
     s->user = contender.user;
     simba__serial_queue_init(&s->serial_queue);
-    s->watch = s->on_changed == NULL ? NULL : calloc(1, sizeof *s->watch);
-    rc = s->on_changed != NULL && s->watch == NULL
+    s->watch =
+        contender.on_changed == NULL ? NULL : calloc(1, sizeof *s->watch);
+    rc = contender.on_changed != NULL && s->watch == NULL
              ? simba__fail_memory(error)
              : simba__contender_open(base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_service(s);
+        unshare_callbacks(store, callbacks);
         return rc;
     }
     *out = s;
@@ -339,9 +398,12 @@ int simba_service_stop_async(simba_service *s,
 
 void simba_service_close(simba_service *s)
 {
+    struct simba__service_callbacks *callbacks;
+
     if (s == NULL) {
         return;
     }
+    callbacks = callbacks_of(s);
     if (!simba__contender_may_close(
             &s->lifecycle.base,
             simba__serial_queue_is_mine(&s->serial_queue))) {
@@ -349,6 +411,7 @@ void simba_service_close(simba_service *s)
         return;
     }
     simba__contender_close(&s->lifecycle.base, simba_service_stop(s, NULL));
+    unshare_callbacks(s->lifecycle.base.store, callbacks);
     free_service(s);
 }
 

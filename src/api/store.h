@@ -24,6 +24,8 @@ struct simba_store {
     int64_t ttl_ms, transition_ms; /* for contenders that set none */
     int spin_us;                   /* of the loop: simba__loop_spin() */
     _Atomic int handles;           /* services and lockers not yet closed */
+    /* Of the last service that brought others; NULL: none. Inside the loop. */
+    struct simba__service_callbacks *last_callbacks;
     struct simba__fork_entry fork_entry;
 };
 

@@ -96,7 +96,7 @@ static void send(struct simba__contend *c,
     up->send.kind = kind;
     up->send.seq = c->seq;
     up->send.attempt = c->attempt;
-    up->send.token = c->token;
+    up->send.token = simba__contend_token(c);
     up->send.ttl_ms = c->config->lease.ttl_ms;
     up->send.transition_ms = c->config->lease.transition_ms;
     up->send.deadline_ms = c->due_ms;
@@ -114,10 +114,10 @@ static void begin(struct simba__contend *c,
     c->is_doubtful = c->is_queued = c->is_gone = false;
     c->is_woken = c->is_backstop = c->is_urgent = false;
     c->hurries = c->vain_wakes = 0;
-    c->slot = 0;
-    c->position = c->token = 0;
-    if (c->to != NULL) {
-        c->to[0] = '\0';
+    c->position = 0;
+    if (c->tenure != NULL) {
+        c->tenure->token = c->tenure->slot = 0;
+        c->tenure->to[0] = '\0';
     }
     c->has_claimed = false;
     c->due_ms = at_ms;
@@ -154,7 +154,8 @@ static void tell_store(struct simba__contend *c,
 
     assert(c->phase == SIMBA__RELEASING);
     send(c, c->parting, try_ms(left), up);
-    up->send.to = c->to != NULL && c->to[0] != '\0' ? c->to : NULL;
+    up->send.to =
+        c->tenure != NULL && c->tenure->to[0] != '\0' ? c->tenure->to : NULL;
     if (c->is_doubtful && !PLANTED(NO_TOMBSTONE)) {
         up->send.tombstone_ms = simba__lease_length_ms(&c->config->lease);
     }
@@ -189,7 +190,7 @@ static void part(struct simba__contend *c,
 
 static struct simba__lease granted_lease(const struct simba__contend *c)
 {
-    return simba__lease_shorten(&c->config->lease, c->granted_ms);
+    return simba__lease_shorten(&c->config->lease, c->tenure->granted_ms);
 }
 
 static void leave(struct simba__contend *c,
@@ -202,11 +203,11 @@ static void leave(struct simba__contend *c,
     int64_t budget_until = later(c->now_ms, c->config->lease.budget_ms);
     struct simba__lease granted = granted_lease(c);
     int64_t hard = simba__lease_hard_ms(&granted);
-    int64_t hard_until = later(c->lease_from_ms, later_of(hard, 0));
+    int64_t hard_until = later(c->tenure->lease_from_ms, later_of(hard, 0));
 
     assert(c->phase == SIMBA__OWNER && !c->is_calling);
     c->phase = SIMBA__LEAVING;
-    c->owner_until_ms = 0;
+    c->tenure->owner_until_ms = 0;
     c->is_calling = true;
     c->is_overrun = false;
     /* By choice on_released has its budget from now: at most U, so it ends
@@ -225,8 +226,8 @@ static void leave(struct simba__contend *c,
     }
     up->tell |= SIMBA__TELL_RELEASED;
     up->cause = cause;
-    up->token = c->token;
-    up->slot = c->slot;
+    up->token = c->tenure->token;
+    up->slot = c->tenure->slot;
     up->deadline_ms = c->until_ms;
     if (PLANTED(RELEASE_FIRST)) {
         part(c, SIMBA_RELEASE, up);
@@ -240,7 +241,7 @@ static int64_t leave_at(const struct simba__contend *c)
         return c->until_ms;
     }
     return c->is_kept && !c->is_gone /* renewed meanwhile */
-               ? later(c->held_since_ms, c->config->min_hold_ms)
+               ? later(c->tenure->held_since_ms, c->config->min_hold_ms)
                : 0;
 }
 
@@ -275,7 +276,7 @@ static int64_t use_until(const struct simba__contend *c)
 {
     struct simba__lease granted = granted_lease(c);
 
-    return use_from(c->lease_from_ms, &granted);
+    return use_from(c->tenure->lease_from_ms, &granted);
 }
 
 /* A wake-up may say that we are asked to hand over, or be for another of this
@@ -290,7 +291,7 @@ static int64_t owner_woken_at(const struct simba__contend *c)
  * less, but never takes back what it has granted. */
 static void extend(struct simba__contend *c, int64_t granted_ms)
 {
-    bool is_first = c->phase == SIMBA__OWNER && c->owner_until_ms == 0;
+    bool is_first = c->phase == SIMBA__OWNER && c->tenure->owner_until_ms == 0;
     /* S2: the lease runs from when we asked, never from when we heard; the
      * store began to count somewhere in between. */
     int64_t from = PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
@@ -302,17 +303,18 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
     c->failures = 0;
     c->due_ms = later(from, simba__lease_renew_after_ms(&granted));
     if (is_first || use_from(from, &granted) > use_until(c)) {
-        c->lease_from_ms = from;
-        c->granted_ms = granted_ms;
+        c->tenure->lease_from_ms = from;
+        c->tenure->granted_ms = granted_ms;
     }
     if (c->is_woken) { /* asked for while the renewal was under way */
         c->is_woken = false;
         c->due_ms = earlier(c->due_ms, owner_woken_at(c));
     }
     if (c->phase == SIMBA__OWNER) {
-        c->owner_until_ms = earlier(
-            use_until(c),
-            max_hold == 0 ? SIMBA__NEVER : later(c->held_since_ms, max_hold));
+        c->tenure->owner_until_ms =
+            earlier(use_until(c),
+                    max_hold == 0 ? SIMBA__NEVER
+                                  : later(c->tenure->held_since_ms, max_hold));
     }
 }
 
@@ -321,15 +323,16 @@ static void own(struct simba__contend *c,
                 const simba_reply *reply,
                 struct simba__contend_update *up)
 {
+    assert(c->tenure != NULL);
     up->tell |= c->is_backstop && !c->is_woken ? SIMBA__TELL_BACKSTOP : 0U;
-    c->token = reply->token;
-    c->slot = reply->slot;
+    c->tenure->token = reply->token;
+    c->tenure->slot = reply->slot;
     c->is_woken = false;
-    c->held_since_ms = c->progress_ms = c->now_ms;
+    c->tenure->held_since_ms = c->tenure->progress_ms = c->now_ms;
     c->phase = SIMBA__OWNER;
     extend(c, reply->lease_ms);
-    if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
-        c->owner_until_ms = 0;
+    if (c->now_ms >= c->tenure->owner_until_ms) { /* the answer came too late */
+        c->tenure->owner_until_ms = 0;
         part(c, SIMBA_RELEASE, up);
         return;
     }
@@ -340,8 +343,9 @@ static void own(struct simba__contend *c,
 
 static void renew(struct simba__contend *c, struct simba__contend_update *up)
 {
-    bool is_stalled = c->phase == SIMBA__OWNER && c->is_progress_asked &&
-                      c->now_ms - c->progress_ms > c->config->progress_ms;
+    bool is_stalled =
+        c->phase == SIMBA__OWNER && c->is_progress_asked &&
+        c->now_ms - c->tenure->progress_ms > c->config->progress_ms;
 
     assert(c->phase == SIMBA__OWNER || c->phase == SIMBA__LEAVING);
     c->due_ms = SIMBA__NEVER;
@@ -359,10 +363,8 @@ static void hand_over(struct simba__contend *c,
 
     assert(length <= SIMBA_ID_MAX);
     if (c->phase == SIMBA__OWNER) {
-        if (c->to != NULL) {
-            memcpy(c->to, to, length);
-            c->to[length] = '\0';
-        }
+        memcpy(c->tenure->to, to, length);
+        c->tenure->to[length] = '\0';
         leave(c, SIMBA__CAUSE_ASKED, up);
     }
 }
@@ -375,13 +377,14 @@ static void renewed(struct simba__contend *c,
     struct simba__lease granted = granted_lease(c);
     int64_t left = use_until(c) - c->now_ms;
     int64_t due = simba__lease_renew_after_ms(&granted);
-    bool is_due = c->sent_ms >= later(c->lease_from_ms, due);
+    bool is_due = c->sent_ms >= later(c->tenure->lease_from_ms, due);
 
     if (reply == NULL && !PLANTED(UNKNOWN_IS_LOST)) {
         /* After U it is only for min_hold, and there is no hurry. */
         retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS,
               up->rng);
-    } else if (reply != NULL && reply->mine && reply->token == c->token) {
+    } else if (reply != NULL && reply->mine &&
+               reply->token == c->tenure->token) {
         c->vain_wakes =
             is_due ? 0 : (uint8_t)earlier(c->vain_wakes + 1, WAKE_DOUBLINGS);
         extend(c, reply->lease_ms);
@@ -619,7 +622,8 @@ static void step_wake(struct simba__contend *c,
                       struct simba__contend_update *up)
 {
     if (PLANTED(WAKE_IS_GRANT) && c->phase == SIMBA__WAITING) {
-        simba_reply grant = {.mine = true, .token = c->token + 1};
+        simba_reply grant = {.mine = true,
+                             .token = simba__contend_token(c) + 1};
 
         c->sent_ms = c->now_ms;
         c->inflight = SIMBA_NO_REQUEST;
@@ -666,8 +670,10 @@ static void step_stop(struct simba__contend *c,
 
 static void step_progress(struct simba__contend *c, int64_t given_ms)
 {
-    c->progress_ms =
-        later_of(c->progress_ms, given_ms == 0 ? c->now_ms : given_ms);
+    if (c->tenure != NULL) {
+        c->tenure->progress_ms = later_of(c->tenure->progress_ms,
+                                          given_ms == 0 ? c->now_ms : given_ms);
+    }
     if (c->phase == SIMBA__OWNER && c->inflight == SIMBA_NO_REQUEST &&
         c->due_ms == SIMBA__NEVER) {
         c->due_ms = c->now_ms; /* a renewal had been held back */
@@ -759,8 +765,8 @@ static void check_invariants(const struct simba__contend *c)
     bool is_parting =
         c->inflight == SIMBA_RELEASE || c->inflight == SIMBA_LEAVE;
 
-    assert((c->phase == SIMBA__OWNER) == (c->owner_until_ms != 0));
-    assert(c->phase != SIMBA__OWNER || c->owner_until_ms > c->now_ms);
+    assert((c->phase == SIMBA__OWNER) == (simba__contend_owner_until(c) != 0));
+    assert(c->phase != SIMBA__OWNER || c->tenure->owner_until_ms > c->now_ms);
     assert(c->phase != SIMBA__OWNER || !c->is_calling);
     assert(c->phase != SIMBA__IDLE || c->inflight == SIMBA_NO_REQUEST);
     assert(!is_asking || c->phase == SIMBA__WAITING);
@@ -780,7 +786,7 @@ void simba__contend_step(struct simba__contend *c,
     if (event->now_ms > c->now_ms) {
         c->now_ms = event->now_ms;
     }
-    if (c->phase == SIMBA__OWNER && c->now_ms >= c->owner_until_ms) {
+    if (c->phase == SIMBA__OWNER && c->now_ms >= c->tenure->owner_until_ms) {
         lapse(c, update); /* noticed before anything else */
     }
     dispatch(c, event, update);
@@ -790,10 +796,21 @@ void simba__contend_step(struct simba__contend *c,
     }
 }
 
+int64_t simba__contend_owner_until(const struct simba__contend *c)
+{
+    return c->tenure == NULL ? 0 : c->tenure->owner_until_ms;
+}
+
+uint64_t simba__contend_token(const struct simba__contend *c)
+{
+    return c->tenure == NULL ? 0 : c->tenure->token;
+}
+
 bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms)
 {
-    return PLANTED(OWNER_FLAG) ? c->owner_until_ms != 0
-                               : now_ms < c->owner_until_ms;
+    int64_t until_ms = simba__contend_owner_until(c);
+
+    return PLANTED(OWNER_FLAG) ? until_ms != 0 : now_ms < until_ms;
 }
 
 int64_t simba__contend_wake_at(const struct simba__contend *c)
@@ -804,7 +821,7 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
         at = c->due_ms;
     }
     if (c->phase == SIMBA__OWNER) {
-        at = earlier(at, c->owner_until_ms);
+        at = earlier(at, c->tenure->owner_until_ms);
     } else if (c->phase == SIMBA__LEAVING) {
         at = earlier(at, leave_at(c));
     } else if (c->phase == SIMBA__RELEASING) {

@@ -127,6 +127,18 @@ struct simba__contend_update {
                               * back */
 };
 
+/* What is known of a tenure, while there may be one. */
+struct simba__contend_tenure {
+    uint64_t token;
+    int64_t granted_ms;     /* the store said; 0: the lease of the config */
+    int64_t lease_from_ms;  /* s: newest request answered yes was sent */
+    int64_t owner_until_ms; /* U or the cap; 0 while not owner */
+    int64_t held_since_ms;  /* the grant was heard */
+    int64_t progress_ms;    /* last sign of progress */
+    uint32_t slot;
+    char to[SIMBA_ID_MAX + 1]; /* the successor we were asked for, or "" */
+};
+
 /* There may be 100,000 of them, and most of them wait: it is kept small. */
 struct simba__contend {
     const struct simba__contend_config *config; /* the caller's */
@@ -142,20 +154,13 @@ struct simba__contend {
     simba_attempt attempt;
     uint64_t position; /* the first one the store gave us */
 
-    /* The tenure. */
-    uint64_t token;
-    int64_t granted_ms;     /* the store said; 0: the lease of the config */
-    int64_t lease_from_ms;  /* s: newest request answered yes was sent */
-    int64_t owner_until_ms; /* U or the cap; 0 while not owner */
-    int64_t held_since_ms;  /* the grant was heard */
-    int64_t progress_ms;    /* last sign of progress */
+    /* The caller's, zeroed, from when it sends an acquire until it is WAITING
+     * again with nothing under way; then it may be NULL. */
+    struct simba__contend_tenure *tenure;
 
     /* The way out. */
     int64_t until_ms; /* LEAVING: on_released should be back by then;
                        * RELEASING: the store needs no telling any more */
-    /* The successor we were asked for, or "": the caller's SIMBA_ID_MAX + 1
-     * bytes, from an acquire until it is WAITING again; NULL: none is kept. */
-    char *to;
 
     /* Where the store's clock stands against ours: an interval, because the
      * answer was given somewhere between sending and hearing. */
@@ -163,7 +168,6 @@ struct simba__contend {
     int64_t clock_low_ms;
     int64_t clock_high_ms;
 
-    uint32_t slot;
     uint8_t phase;      /* enum simba__contend_phase */
     uint8_t inflight;   /* enum simba_request_kind: the one under way, if any;
                          * other replies are stale */
@@ -203,6 +207,11 @@ void simba__contend_init(struct simba__contend *c,
 void simba__contend_step(struct simba__contend *c,
                          const struct simba__contend_event *event,
                          struct simba__contend_update *update);
+
+/** Until when it is the owner; 0: it is not. And the token of the present or
+ * last tenure, or 0. */
+int64_t simba__contend_owner_until(const struct simba__contend *c);
+uint64_t simba__contend_token(const struct simba__contend *c);
 
 /** Ownership is a function of time, never a stored flag (S3). */
 bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms);

@@ -16,9 +16,9 @@ enum { TELL_MS = 5000 };
 static void publish(struct simba__contention *c)
 {
     const struct simba__contend *core = &c->core;
-    int64_t until = core->owner_until_ms;
+    int64_t until = simba__contend_owner_until(core);
 
-    atomic_store(&c->token, until == 0 ? 0 : core->token);
+    atomic_store(&c->token, until == 0 ? 0 : simba__contend_token(core));
     atomic_store(&c->owner_until_ms, until);
     atomic_store(&c->is_heard, core->is_heard);
     atomic_store(&c->is_held_back, core->is_progress_asked && until != 0 &&
@@ -201,7 +201,8 @@ static void done(struct simba__caller *caller,
                c->metrics.is_owner) {
         find_metrics(c);
         simba__metrics_renewed(&c->metrics, is_mine,
-                               c->core.owner_until_ms - simba_loop_now_ms());
+                               simba__contend_owner_until(&c->core) -
+                                   simba_loop_now_ms());
     }
     feed(c, (struct simba__contend_event){
                 .type = SIMBA__REPLIED,
@@ -221,8 +222,8 @@ static void done(struct simba__caller *caller,
         c->owner = NULL;
     }
     if (c->teller != NULL && is_awaited && is_mine &&
-        c->core.owner_until_ms != 0) {
-        tell(c, c->core.token, c->teller->text);
+        simba__contend_owner_until(&c->core) != 0) {
+        tell(c, simba__contend_token(&c->core), c->teller->text);
     }
 }
 
@@ -230,7 +231,8 @@ static void hear_progress(struct simba__contention *c)
 {
     int64_t given = atomic_load(&c->progress_ms);
 
-    if (c->core.is_progress_asked && given > c->core.progress_ms) {
+    if (c->core.is_progress_asked && c->core.tenure != NULL &&
+        given > c->core.tenure->progress_ms) {
         feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS,
                                               .progress_ms = given});
     }
@@ -391,7 +393,7 @@ bool simba__contention_rests(const struct simba__contention *c)
 bool simba__contention_hand_over(struct simba__contention *c, const char *to)
 {
     bool is_owner = c->core.phase == SIMBA__OWNER &&
-                    simba_loop_now_ms() < c->core.owner_until_ms;
+                    simba_loop_now_ms() < simba__contend_owner_until(&c->core);
 
     if (is_owner) {
         feed(c,

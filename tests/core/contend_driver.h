@@ -42,7 +42,7 @@ static struct simba__contend_config machine_config;
 static struct simba__rng rng;
 static struct simba__contend_update up;
 static simba_request sent; /* the newest request */
-static char successor[SIMBA_ID_MAX + 1];
+static struct simba__contend_tenure tenure;
 static int64_t patience_ms; /* how long after its sending its deadline was */
 
 /* What the user knows. */
@@ -71,7 +71,8 @@ static inline void use_seeded(struct simba__contend_config config,
     simba__rng_seed(&rng, seed);
     machine_config = config;
     simba__contend_init(&machine, &machine_config);
-    machine.to = successor;
+    tenure = (struct simba__contend_tenure){0};
+    machine.tenure = &tenure;
     memset(&up, 0, sizeof up);
     memset(&sent, 0, sizeof sent);
     memset(&user, 0, sizeof user);

@@ -45,12 +45,12 @@ void check_owners(struct world *w)
         }
         owners++;
         limit = simba__slots_least(limit, simba__slots_limit(n->slots));
-        if (n->c.slot >= simba__slots_limit(n->slots) ||
-            (n->c.slot < 64 && (slots >> n->c.slot & 1) != 0)) {
+        if (n->tenure.slot >= simba__slots_limit(n->slots) ||
+            (n->tenure.slot < 64 && (slots >> n->tenure.slot & 1) != 0)) {
             violate(w, S1, "n%d has slot %u, with another or of none", i,
-                    n->c.slot);
+                    n->tenure.slot);
         }
-        slots |= n->c.slot < 64 ? UINT64_C(1) << n->c.slot : 0;
+        slots |= n->tenure.slot < 64 ? UINT64_C(1) << n->tenure.slot : 0;
     }
     if (owners > limit) {
         violate(w, S1, "%u owners, but one suffers %u", owners, limit);

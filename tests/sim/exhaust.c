@@ -32,6 +32,7 @@ struct state {
     int64_t now;
     struct simba__contend node[NODES];
     struct simba__rng rng[NODES];
+    struct simba__contend_tenure tenure[NODES];
     bool is_told[NODES], is_calling[NODES];
     struct simba__mutex_record record;
     uint64_t newest_token;
@@ -252,7 +253,7 @@ static void apply(struct state *s, int choice)
     if (simba__contend_is_owner(&s->node[0], s->now) &&
         simba__contend_is_owner(&s->node[1], s->now) &&
         (configs[0].slots < 2 || configs[1].slots < 2 ||
-         s->node[0].slot == s->node[1].slot)) {
+         s->tenure[0].slot == s->tenure[1].slot)) {
         blame(s, "S1: two owners");
     }
 }
@@ -260,6 +261,9 @@ static void apply(struct state *s, int choice)
 static void copy_state(struct state *to, const struct state *from)
 {
     memcpy(to, from, offsetof(struct state, others));
+    for (int i = 0; i < NODES; i++) {
+        to->node[i].tenure = &to->tenure[i];
+    }
     memcpy(to->others, from->others,
            from->record.other_count * sizeof *to->others);
     memcpy(to->queue, from->queue,
@@ -315,6 +319,7 @@ static void begin(struct state *s)
     for (int i = 0; i < NODES; i++) {
         simba__rng_seed(&s->rng[i], (uint64_t)i + 1);
         simba__contend_init(&s->node[i], &configs[i]);
+        s->node[i].tenure = &s->tenure[i];
         feed(s, i, (struct simba__contend_event){.type = SIMBA__START});
     }
 }

@@ -163,7 +163,8 @@ void world_boot(struct world *w, int i)
     n->config = w->config;
     n->config.slots = n->slots;
     simba__contend_init(&n->c, &n->config);
-    n->c.to = n->to;
+    n->tenure = (struct simba__contend_tenure){0};
+    n->c.tenure = &n->tenure;
     n->life++;
     n->is_up = true;
     n->wants = true;
@@ -217,8 +218,8 @@ void world_feed(struct world *w, int i, struct simba__contend_event event)
     }
     check_step(w, i, &event, &before, &up);
     carry_out(w, i, &up);
-    if (n->c.owner_until_ms != 0) {
-        n->was_until_ms = n->c.owner_until_ms;
+    if (n->tenure.owner_until_ms != 0) {
+        n->was_until_ms = n->tenure.owner_until_ms;
     }
     n->wake_us = true_time_of(n, simba__contend_wake_at(&n->c));
 }

@@ -57,7 +57,7 @@ struct node {
     struct simba__contend c;
     struct simba__contend_config config;
     struct simba__rng rng;
-    char to[SIMBA_ID_MAX + 1]; /* the contender's */
+    struct simba__contend_tenure tenure;
     char id[16];
     uint32_t slots; /* how many it suffers; 0: none but itself */
     uint64_t life;
