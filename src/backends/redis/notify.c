@@ -31,6 +31,20 @@ static struct simba__redis_subscription *next_subscription(
 
 /* --- one channel --------------------------------------------------------- */
 
+/* What all names begin with; channels are known by the rest. */
+#define PREFIX "simba:{"
+enum { PREFIX_LENGTH = sizeof PREFIX - 1 };
+
+static void send_about(const struct simba__redis_channel *channel,
+                       struct simba__redis_connection *conn,
+                       const char *word)
+{
+    char name[SIMBA__REDIS_CHANNEL_MAX];
+
+    (void)snprintf(name, sizeof name, PREFIX "%s", channel->link.key);
+    simba__redis_send_words(conn, NULL, (const char *[]){word, name, NULL});
+}
+
 static void subscribe(struct simba__redis_channel *channel)
 {
     struct simba__redis_server *server = channel->subscription->server;
@@ -41,9 +55,7 @@ static void subscribe(struct simba__redis_channel *channel)
     simba__redis_connection_open(&server->subscriber);
     if (server->subscriber.state == SIMBA__REDIS_READY && !channel->is_sent) {
         channel->is_sent = true;
-        simba__redis_send_words(
-            &server->subscriber, NULL,
-            (const char *[]){"SUBSCRIBE", channel->link.key, NULL});
+        send_about(channel, &server->subscriber, "SUBSCRIBE");
     }
 }
 
@@ -53,9 +65,7 @@ static void unsubscribe(struct simba__redis_channel *channel)
 
     if (server != NULL && channel->is_sent &&
         server->subscriber.state == SIMBA__REDIS_READY) {
-        simba__redis_send_words(
-            &server->subscriber, NULL,
-            (const char *[]){"UNSUBSCRIBE", channel->link.key, NULL});
+        send_about(channel, &server->subscriber, "UNSUBSCRIBE");
     }
     channel->is_sent = false;
     channel->is_open = false;
@@ -63,8 +73,8 @@ static void unsubscribe(struct simba__redis_channel *channel)
 
 static size_t put_name(char *name, const char *mutex, const char *id)
 {
-    return (size_t)snprintf(name, SIMBA__REDIS_CHANNEL_MAX, "simba:{%s}%s%s",
-                            mutex, id == NULL ? "" : ":", id == NULL ? "" : id);
+    return (size_t)snprintf(name, SIMBA__REDIS_CHANNEL_MAX, "%s}%s%s", mutex,
+                            id == NULL ? "" : ":", id == NULL ? "" : id);
 }
 
 struct simba__redis_channel *simba__redis_channel_find(
@@ -99,7 +109,6 @@ static struct simba__redis_subscription *subscription_of(
         subscription =
             simba__hash_new(&store->subscriptions, sizeof *subscription, mutex);
         if (subscription != NULL) {
-            subscription->store = store;
             subscription->server = simba__redis_server_of(store, mutex);
         }
     }
@@ -147,13 +156,14 @@ struct simba__redis_channel *simba__redis_channel_open(
 
 struct simba__redis_lapse {
     simba_timer timer;
+    simba_loop *loop;
     struct simba__redis_subscription *subscription;
 };
 
 static void forget_lapse(struct simba__redis_subscription *subscription)
 {
     if (subscription->lapse != NULL) {
-        simba_timer_clear(subscription->store->base.loop,
+        simba_timer_clear(subscription->lapse->loop,
                           &subscription->lapse->timer);
         free(subscription->lapse);
         subscription->lapse = NULL;
@@ -281,10 +291,10 @@ void simba__redis_subscriptions_move(struct simba__redis *store)
 
 static void on_offer_lapsed(simba_timer *timer)
 {
-    const struct simba__redis_subscription *s =
-        container_of(timer, struct simba__redis_lapse, timer)->subscription;
+    const struct simba__redis_lapse *lapse =
+        container_of(timer, struct simba__redis_lapse, timer);
 
-    simba_wake(s->store->base.loop, s->link.key);
+    simba_wake(lapse->loop, lapse->subscription->link.key);
 }
 
 void simba__redis_retry_later(struct simba__redis *store,
@@ -301,6 +311,7 @@ void simba__redis_retry_later(struct simba__redis *store,
         subscription->lapse = calloc(1, sizeof *subscription->lapse);
     }
     if (subscription->lapse != NULL) { /* else the backstop will do */
+        subscription->lapse->loop = store->base.loop;
         subscription->lapse->subscription = subscription;
         subscription->lapse->timer.fire = on_offer_lapsed;
         simba_timer_set(store->base.loop, &subscription->lapse->timer,
@@ -390,11 +401,13 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
         return;
     }
     if (message->type != REDIS_REPLY_ARRAY || message->elements < 3 ||
-        part[0]->str == NULL || part[1]->str == NULL) {
+        part[0]->str == NULL || part[1]->str == NULL ||
+        strncmp(part[1]->str, PREFIX, PREFIX_LENGTH) != 0) {
         return;
     }
     channel = (struct simba__redis_channel *)simba__hash_find_bytes(
-        &conn->store->channels, part[1]->str, part[1]->len);
+        &conn->store->channels, part[1]->str + PREFIX_LENGTH,
+        part[1]->len - PREFIX_LENGTH);
     if (channel == NULL || channel->subscription->server != conn->server) {
         return;
     }

@@ -536,7 +536,7 @@ void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 
 /* One channel: the personal one of a waiter, or a mutex's broadcast. */
 struct simba__redis_channel {
-    struct simba__hash_link link; /* by name */
+    struct simba__hash_link link; /* by name, without what all begin with */
     struct simba__redis_subscription *subscription;
     struct simba__redis_channel *sibling; /* of the same mutex */
     struct simba__redis_backlog requests; /* wait for the subscription */
@@ -549,16 +549,16 @@ struct simba__redis_channel {
 
 /* The tenure that keeps waiters waiting, as they saw it. */
 struct simba__redis_sighting {
-    char tenure[SIMBA__REDIS_ATTEMPT + 22]; /* attempt and token; "": none */
-    uint64_t renewals;
-    int64_t since_ms; /* it stands still; boot clock */
-    int64_t until_ms; /* it may do so and be owned */
+    simba_attempt attempt;
+    uint64_t token, renewals;
+    int64_t until_ms; /* it may stand still and be owned; boot clock; 0: there
+                       * is none */
+    char mark;        /* between attempt and token: "!" when it was broken */
 };
 
 /* One mutex, and what this process wants to hear about it. */
 struct simba__redis_subscription {
     struct simba__hash_link link; /* by mutex */
-    struct simba__redis *store;
     struct simba__redis_channel *channels;
     struct simba__redis_server *server; /* where they are subscribed */
     enum simba_subscription wanted;
