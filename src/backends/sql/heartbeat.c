@@ -246,7 +246,7 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
             owner = simba__sql_read_owner(rows, i);
             at->is_crowd = strcmp(owner.id, SIMBA__CROWD_ID) == 0;
             if (!at->is_crowd) { /* who of several was told, is told on */
-                at->owner = owner;
+                (void)simba__sql_keep_owner(at, &owner);
             }
             /* Who cannot notify us may be none of ours. */
             if (!at->is_foreign) {

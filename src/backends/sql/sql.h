@@ -370,7 +370,7 @@ struct simba__sql_subscription {
     struct simba__hash_link link; /* first; by its name */
     enum simba_subscription subscription;
     struct simba__sql_waiter *waiters;
-    simba_owner owner; /* as last told, to those who wait */
+    struct simba__sql_owner *owner; /* as last told, to those who wait */
     struct simba__sql_sighting sighting;
     int64_t held_until_ms;   /* likewise: asking earlier makes no sense */
     bool is_foreign;         /* somebody there cannot notify us */
@@ -694,6 +694,9 @@ void simba__sql_subscriptions_fini(struct simba__sql *self);
 /** An acquire has been answered: in the queue. */
 void simba__sql_waiter_note(const struct simba__sql_request *request);
 /** There is news for it: it is to ask the server. False: it does not wait. */
+/** Keep who owns it. False: no memory; those who wait ask for themselves. */
+bool simba__sql_keep_owner(struct simba__sql_subscription *at,
+                           const simba_owner *owner);
 bool simba__sql_waiter_call(struct simba__sql *self,
                             const char *mutex,
                             simba_attempt attempt);

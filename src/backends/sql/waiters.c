@@ -43,11 +43,54 @@ static struct simba__sql_subscription *get(struct simba__sql *self,
                : simba__hash_new(&self->subscriptions, sizeof *at, mutex);
 }
 
+/* In as many bytes as its id has, for there may be 100,000. */
+enum { REST_AT = offsetof(simba_owner, is_broken) }; /* behind the id */
+
+struct simba__sql_owner {
+    char rest[sizeof(simba_owner) - REST_AT];
+    char id[];
+};
+
+bool simba__sql_keep_owner(struct simba__sql_subscription *at,
+                           const simba_owner *owner)
+{
+    size_t size = strlen(owner->id) + 1;
+    struct simba__sql_owner *kept = at->owner;
+
+    if (kept == NULL || strlen(kept->id) + 1 != size) {
+        kept = realloc(kept, sizeof *kept + size);
+        if (kept == NULL) {
+            for (struct simba__sql_waiter *w = at->waiters; w != NULL;
+                 w = w->next) {
+                w->must_ask = true;
+            }
+            return false;
+        }
+        at->owner = kept;
+    }
+    memcpy(kept->rest, (const char *)owner + REST_AT, sizeof kept->rest);
+    memcpy(kept->id, owner->id, size);
+    return true;
+}
+
+static simba_owner kept_owner(const struct simba__sql_subscription *at)
+{
+    simba_owner owner = simba_owner_none();
+
+    if (at->owner != NULL) {
+        memcpy((char *)&owner + REST_AT, at->owner->rest,
+               sizeof at->owner->rest);
+        memcpy(owner.id, at->owner->id, strlen(at->owner->id) + 1);
+    }
+    return owner;
+}
+
 /* Unless somebody still needs it. */
 static void drop(struct simba__sql *self, struct simba__sql_subscription *at)
 {
     if (at->subscription == SIMBA_SUBSCRIBE_NONE && at->waiters == NULL) {
         simba__hash_remove(&self->subscriptions, &at->link);
+        free(at->owner);
         free(at);
     }
 }
@@ -74,6 +117,7 @@ void simba__sql_subscriptions_fini(struct simba__sql *self)
     struct simba__sql_subscription *at = NULL;
 
     while ((at = simba__sql_subscription_next(self, at)) != NULL) {
+        free(at->owner);
         while (at->waiters != NULL) {
             struct simba__sql_waiter *waiter = at->waiters;
 
@@ -188,7 +232,7 @@ static bool answer_woken(const struct simba__sql *self,
     }
     asked->reply.is_queued = true;
     asked->reply.position = waiter->position;
-    asked->reply.owner = at->owner;
+    asked->reply.owner = kept_owner(at);
     return true;
 }
 
@@ -223,7 +267,7 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
     asked->reply.is_head = waiter->is_head;
     asked->reply.position = waiter->position;
     asked->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
-    asked->reply.owner = at->owner;
+    asked->reply.owner = kept_owner(at);
     return true;
 }
 
@@ -237,11 +281,15 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
         at == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
     bool was_foreign = at != NULL && at->is_foreign;
+    bool is_other =
+        at != NULL && (at->owner == NULL ||
+                       strcmp(at->owner->id, asked->reply.owner.id) != 0);
     /* Whether one that waits before it still lives, no heartbeat tells. */
     bool looks_again = asked->slots > 1 && !asked->reply.is_head &&
                        asked->reply.wait_ms <= SIMBA__LOOK_AGAIN_MS;
 
-    if (waiter == NULL) {
+    if (waiter == NULL || !simba__sql_keep_owner(at, &asked->reply.owner)) {
+        free(waiter);
         if (at != NULL) {
             drop(self, at);
         }
@@ -265,15 +313,13 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
                                   SIMBA__SQL_ACCOUNT) != 0;
     }
     self->has_foreign |= at->is_foreign;
-    if (at->is_foreign &&
-        (!was_foreign || strcmp(at->owner.id, asked->reply.owner.id) != 0)) {
+    if (at->is_foreign && (!was_foreign || is_other)) {
         self->foreign_since_ms = now_ms;
     }
     if (asked->reply.to[0] != '\0') { /* who was named to be the next */
         (void)simba__sql_waiter_call(self, asked->mutex,
                                      record->mutex.offered.attempt);
     }
-    at->owner = asked->reply.owner;
     simba__sql_waiter_look(request, at);
     simba__sql_held_until(at, asked->reply.wait_ms);
     self->waiter_count++;
