@@ -62,6 +62,7 @@ simba_add_layer(simba_sys
 
 simba_add_layer(simba_core
   ${simba_src}/core/contend.c
+  ${simba_src}/core/contend_config.c
   ${simba_src}/core/lease.c
   ${simba_src}/core/mutex_model.c
   ${simba_src}/core/name.c

@@ -428,7 +428,7 @@ void simba__contender_log_answer(struct simba__contender *c,
     if (status == SIMBA_EUNKNOWN) {
         status = SIMBA_EUNAVAIL;
     }
-    if (!is_wanted || c->trouble == NULL || status != c->trouble->status) {
+    if (c->trouble != NULL && (!is_wanted || status != c->trouble->status)) {
         simba__contender_forget_trouble(c);
     }
     if (status == SIMBA_OK) {

@@ -112,14 +112,13 @@ static void begin(struct simba__contend *c,
     c->attempt.high = simba__rng_next(rng);
     c->attempt.low = simba__rng_next(rng);
     c->is_doubtful = c->is_queued = c->is_gone = false;
-    c->is_woken = c->is_backstop = c->is_urgent = false;
+    c->is_woken = c->is_backstop = c->is_urgent = c->has_claimed = false;
     c->hurries = c->vain_wakes = 0;
     c->position = 0;
     if (c->tenure != NULL) {
         c->tenure->token = c->tenure->slot = 0;
         c->tenure->to[0] = '\0';
     }
-    c->has_claimed = false;
     c->due_ms = at_ms;
 }
 
@@ -295,26 +294,28 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
     /* S2: the lease runs from when we asked, never from when we heard; the
      * store began to count somewhere in between. */
     int64_t from = PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
-    int64_t max_hold = c->config->max_hold_ms;
+    int64_t max_hold = c->config->max_hold_ms, use, until;
     struct simba__lease granted;
 
     granted_ms = PLANTED(GRANT_STRETCHED) ? 0 : granted_ms;
     granted = simba__lease_shorten(&c->config->lease, granted_ms);
+    use = use_from(from, &granted);
+    until = is_first ? 0 : use_until(c);
     c->failures = 0;
     c->due_ms = later(from, simba__lease_renew_after_ms(&granted));
-    if (is_first || use_from(from, &granted) > use_until(c)) {
+    if (is_first || use > until) {
         c->tenure->lease_from_ms = from;
         c->tenure->granted_ms = granted_ms;
+        until = use;
     }
     if (c->is_woken) { /* asked for while the renewal was under way */
         c->is_woken = false;
         c->due_ms = earlier(c->due_ms, owner_woken_at(c));
     }
     if (c->phase == SIMBA__OWNER) {
-        c->tenure->owner_until_ms =
-            earlier(use_until(c),
-                    max_hold == 0 ? SIMBA__NEVER
-                                  : later(c->tenure->held_since_ms, max_hold));
+        c->tenure->owner_until_ms = earlier(
+            until, max_hold == 0 ? SIMBA__NEVER
+                                 : later(c->tenure->held_since_ms, max_hold));
     }
 }
 
@@ -362,7 +363,7 @@ static void hand_over(struct simba__contend *c,
     size_t length = strcmp(to, "@") == 0 ? 0 : strlen(to);
 
     assert(length <= SIMBA_ID_MAX);
-    if (c->phase == SIMBA__OWNER) {
+    if (c->phase == SIMBA__OWNER && c->tenure != NULL) {
         memcpy(c->tenure->to, to, length);
         c->tenure->to[length] = '\0';
         leave(c, SIMBA__CAUSE_ASKED, up);
@@ -514,30 +515,6 @@ static void asked(struct simba__contend *c,
 }
 
 /* --- events -------------------------------------------------------------- */
-
-enum simba__contend_problem simba__contend_config_check(
-    const struct simba__contend_config *config)
-{
-    const struct {
-        int64_t ms;
-        enum simba__contend_problem problem;
-    } spans[] = {{config->initial_delay_ms, SIMBA__CONTEND_INITIAL_DELAY},
-                 {config->max_hold_ms, SIMBA__CONTEND_MAX_HOLD},
-                 {config->min_hold_ms, SIMBA__CONTEND_MIN_HOLD},
-                 {config->progress_ms, SIMBA__CONTEND_PROGRESS}};
-
-    if (simba__lease_check(&config->lease) != SIMBA__LEASE_FINE) {
-        return SIMBA__CONTEND_LEASE;
-    }
-    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
-        if (spans[i].ms < 0 || spans[i].ms > SIMBA__LEASE_MOST_MS) {
-            return spans[i].problem;
-        }
-    }
-    return config->max_hold_ms > 0 && config->min_hold_ms > config->max_hold_ms
-               ? SIMBA__CONTEND_HOLD_ORDER
-               : SIMBA__CONTEND_FINE;
-}
 
 void simba__contend_init(struct simba__contend *c,
                          const struct simba__contend_config *config)
@@ -781,7 +758,9 @@ void simba__contend_step(struct simba__contend *c,
                          const struct simba__contend_event *event,
                          struct simba__contend_update *update)
 {
-    memset(update, 0, sizeof *update);
+    memset(update, 0,
+           offsetof(struct simba__contend_update, send.reply.size) +
+               sizeof update->send.reply.size);
     update->rng = event->rng;
     if (event->now_ms > c->now_ms) {
         c->now_ms = event->now_ms;
@@ -794,16 +773,6 @@ void simba__contend_step(struct simba__contend *c,
     if (!ANYTHING_PLANTED()) {
         check_invariants(c);
     }
-}
-
-int64_t simba__contend_owner_until(const struct simba__contend *c)
-{
-    return c->tenure == NULL ? 0 : c->tenure->owner_until_ms;
-}
-
-uint64_t simba__contend_token(const struct simba__contend *c)
-{
-    return c->tenure == NULL ? 0 : c->tenure->token;
 }
 
 bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms)

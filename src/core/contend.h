@@ -55,6 +55,10 @@ enum simba__contend_problem {
 enum simba__contend_problem simba__contend_config_check(
     const struct simba__contend_config *config);
 
+/** Do both ask for the same? */
+bool simba__contend_config_is_same(const struct simba__contend_config *a,
+                                   const struct simba__contend_config *b);
+
 enum simba__contend_phase {
     SIMBA__IDLE,      /* not started, or stopped for good */
     SIMBA__WAITING,   /* wants the mutex */
@@ -114,9 +118,6 @@ enum simba__telling {
 };
 
 struct simba__contend_update {
-    /* What to send, complete but for the names and is_driven; the deadline is
-     * when its outcome is taken as unknown. SIMBA_NO_REQUEST: nothing. */
-    simba_request send;
     struct simba__rng *rng; /* the event's */
     unsigned tell;
     enum simba__cause cause; /* with TELL_RELEASED */
@@ -125,6 +126,10 @@ struct simba__contend_update {
     int64_t deadline_ms;     /* with TELL_RELEASED: when it overruns */
     int64_t clock_step_ms;   /* with TELL_CLOCK_JUMP: so far at least; below 0:
                               * back */
+    /* What to send, complete but for the names and is_driven; the deadline is
+     * when its outcome is taken as unknown. SIMBA_NO_REQUEST: nothing. Last:
+     * of its reply nothing is set but the size. */
+    simba_request send;
 };
 
 /* What is known of a tenure, while there may be one. */
@@ -210,8 +215,15 @@ void simba__contend_step(struct simba__contend *c,
 
 /** Until when it is the owner; 0: it is not. And the token of the present or
  * last tenure, or 0. */
-int64_t simba__contend_owner_until(const struct simba__contend *c);
-uint64_t simba__contend_token(const struct simba__contend *c);
+static inline int64_t simba__contend_owner_until(const struct simba__contend *c)
+{
+    return c->tenure == NULL ? 0 : c->tenure->owner_until_ms;
+}
+
+static inline uint64_t simba__contend_token(const struct simba__contend *c)
+{
+    return c->tenure == NULL ? 0 : c->tenure->token;
+}
 
 /** Ownership is a function of time, never a stored flag (S3). */
 bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms);

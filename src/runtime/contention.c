@@ -70,8 +70,10 @@ static void told(struct simba__caller *caller,
 
 static void find_metrics(struct simba__contention *c)
 {
-    simba__metrics_find(&c->metrics, &c->loop->metrics,
-                        simba__contention_mutex(c));
+    if (c->metrics.counts == NULL) {
+        simba__metrics_find(&c->metrics, &c->loop->metrics,
+                            simba__contention_mutex(c));
+    }
 }
 
 /* What comes last may feed the machine again: a backend that answers at once
@@ -97,7 +99,9 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
         simba_timer_clear(c->loop, &c->timer);
         simba__request_hold(c->loop, &c->timer);
     } else {
-        simba__request_unhold(c->loop, &c->timer);
+        if (simba__ring_has(&c->timer)) {
+            simba__request_unhold(c->loop, &c->timer);
+        }
         simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
     }
     /* Who was refused wants to be woken when it may be granted. */
@@ -280,19 +284,6 @@ struct simba__shared_config {
     size_t users;
 };
 
-static bool is_same(const struct simba__contend_config *a,
-                    const struct simba__contend_config *b)
-{
-    return a->lease.ttl_ms == b->lease.ttl_ms &&
-           a->lease.transition_ms == b->lease.transition_ms &&
-           a->lease.budget_ms == b->lease.budget_ms &&
-           a->initial_delay_ms == b->initial_delay_ms &&
-           a->max_hold_ms == b->max_hold_ms &&
-           a->min_hold_ms == b->min_hold_ms &&
-           a->progress_ms == b->progress_ms && a->join == b->join &&
-           a->slots == b->slots;
-}
-
 /* NULL: no memory. */
 static const struct simba__contend_config *share_config(
     simba_loop *loop,
@@ -300,7 +291,8 @@ static const struct simba__contend_config *share_config(
 {
     struct simba__shared_config *shared = loop->last_config;
 
-    if (shared == NULL || !is_same(&shared->config, config)) {
+    if (shared == NULL ||
+        !simba__contend_config_is_same(&shared->config, config)) {
         shared = malloc(sizeof *shared);
         if (shared == NULL) {
             return NULL;

@@ -173,11 +173,6 @@ void simba__ring_remove(simba_timer **ring, simba_timer *timer)
     timer->before = timer->sibling = NULL;
 }
 
-bool simba__ring_has(const simba_timer *timer)
-{
-    return !timer->is_set && timer->sibling != NULL;
-}
-
 void simba_timer_clear(simba_loop *loop, simba_timer *timer)
 {
     simba__heap_remove(&loop->timers, timer);

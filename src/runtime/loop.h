@@ -206,7 +206,12 @@ simba_timer *simba__heap_next(simba_timer *timer);
 /* Rings of timers that are not set: its first is the first that came. */
 void simba__ring_add(simba_timer **ring, simba_timer *timer);
 void simba__ring_remove(simba_timer **ring, simba_timer *timer);
-bool simba__ring_has(const simba_timer *timer); /* it is in one */
+
+/** Is it in one? */
+static inline bool simba__ring_has(const simba_timer *timer)
+{
+    return !timer->is_set && timer->sibling != NULL;
+}
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);

@@ -105,7 +105,7 @@ static void hear(struct state *s, int i, const struct simba__contend_update *up)
 
 static void feed(struct state *s, int i, struct simba__contend_event event)
 {
-    struct simba__contend_update up;
+    struct simba__contend_update up = {0}; /* the reply is not set */
     struct parcel out = {.kind = TO_STORE, .node = i};
 
     event.now_ms = s->now;

@@ -206,7 +206,7 @@ void world_feed(struct world *w, int i, struct simba__contend_event event)
     struct step_before before = {.phase = n->c.phase,
                                  .attempt = n->c.attempt,
                                  .inflight = n->c.inflight};
-    struct simba__contend_update up;
+    struct simba__contend_update up = {0}; /* the reply is not set */
 
     event.now_ms = world_local_ms(w, n);
     event.rng = &n->rng;
