@@ -310,12 +310,15 @@ static const char *prepared_cell(const struct simba__sql_rows *rows,
 static void answer_prepared(struct simba__my_session *session)
 {
     MYSQL_STMT *prepared = session->prepared[session->statement];
-    const simba_request *asked = session->base.request->asked;
+    const struct simba__sql_request *request = session->base.request;
     struct simba__sql_result answer = {.verdict = SIMBA__SQL_FINE};
     unsigned long long us = mysql_stmt_insert_id(prepared);
     /* A renewal is not told the token and when it was acquired; the one is
      * known, and the other but for rare exceptions a part of it. */
-    unsigned long long token = asked->kind == SIMBA_RENEW ? asked->token : us;
+    unsigned long long token =
+        request != NULL && request->asked->kind == SIMBA_RENEW
+            ? request->asked->token
+            : us;
 
     if (mysql_stmt_affected_rows(prepared) > 0) {
         snprintf(session->params.texts[0], 24, "%llu", us);

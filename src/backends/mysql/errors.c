@@ -174,6 +174,14 @@ void simba__my_classify(const struct simba__my_session *session,
          * than is good for any other lock. */
         result->verdict = SIMBA__SQL_AGAIN;
     }
+    if (request != NULL && failure == ER_LOCK_WAIT_TIMEOUT &&
+        simba__sql_is_apply(request->statement)) {
+        if (simba__sql_is_one_of_many(request)) {
+            result->verdict = SIMBA__SQL_AGAIN; /* it has not waited for it */
+        } else {
+            (void)simba__sql_lose_race(request);
+        }
+    }
     if (request != NULL && request->is_written &&
         (failure == ER_QUERY_INTERRUPTED || failure == ER_STATEMENT_TIMEOUT)) {
         /* S8: a statement that is killed, or whose time is up, just after its

@@ -51,6 +51,11 @@ static void write_text(const struct simba__my_session *session,
         {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"},
         {"ADD COLUMN IF NOT EXISTS", "ADD COLUMN"},
         {NULL, NULL}};
+    static const struct simba__sql_edit at_once[] = {
+        {"START TRANSACTION;",
+         "START TRANSACTION;\n"
+         "/*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */"},
+        {NULL, NULL}};
     const struct simba__sql *self = session->base.self;
     const struct simba__sql_change *change = &session->base.request->change;
     const struct simba__sql_record *record = &session->base.request->record;
@@ -91,6 +96,9 @@ static void write_text(const struct simba__my_session *session,
     }
     if (self->has_no_token) {
         simba__sql_edit(room, TEXT_MOST, old);
+    }
+    if (is_apply && simba__sql_is_one_of_many(session->base.request)) {
+        simba__sql_edit(room, TEXT_MOST, at_once);
     }
     if (((const struct simba__my *)self)->is_mysql) {
         simba__sql_edit(room, TEXT_MOST, mysql);

@@ -201,6 +201,12 @@ struct simba__sql_session *simba__sql_session_make(struct simba__sql *self)
     return session;
 }
 
+bool simba__sql_is_overdue(const struct simba__sql_session *session)
+{
+    return session->state == SIMBA__SQL_BUSY && session->request == NULL &&
+           !session->is_notify;
+}
+
 void simba__sql_session_connect(struct simba__sql_session *session)
 {
     struct simba__sql *self = session->self;
@@ -395,6 +401,8 @@ void simba__sql_lost(struct simba__sql_session *session,
         self->has_failed = true;
         simba_timer_set(self->base.loop, &self->retry_timer, self->retry_at_ms);
         fail_waiting(self);
+    } else {
+        simba__sql_pump(self);
     }
 }
 

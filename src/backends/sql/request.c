@@ -13,6 +13,10 @@
  * they had been upgraded since: an owner is not asked to hand over before. */
 #define LOOK_FOR_SLOTS_MS 60000
 
+/* Who has lost more races in a row does not wait for longer; nor does anybody
+ * wait for longer than that. */
+enum { RACES_MOST = 10, LATE_MOST_MS = 5000 };
+
 /* Where the marks of a mutex are; two that share them cost each other a round
  * trip now and then. */
 static uint32_t mark_of(const struct simba__sql_request *request)
@@ -35,6 +39,9 @@ static void send(struct simba__sql_request *request,
     request->statement = statement;
     request->missing = count_missing(request->self);
     request->is_written |= simba__sql_is_write(statement);
+    if (statement == SIMBA__SQL_LOAD) {
+        request->begun_ms = simba_loop_now_ms();
+    }
     request->self->dialect->send(request->session, statement);
 }
 
@@ -449,6 +456,100 @@ static void loaded(struct simba__sql_request *request,
     }
 }
 
+/* It was offered the mutex, or is the first to have it. */
+static bool is_next(const struct simba__sql_request *request)
+{
+    const struct simba__mutex_record *was = &request->record.was;
+    simba_attempt mine = request->asked->attempt;
+
+    return (was->is_offered &&
+            simba__attempt_equal(was->offered.attempt, mine)) ||
+           (was->queue_count > 0 &&
+            simba__attempt_equal(was->queue[0].attempt, mine));
+}
+
+bool simba__sql_is_one_of_many(const struct simba__sql_request *request)
+{
+    return request->asked->kind == SIMBA_ACQUIRE && request->asked->join &&
+           request->self->races_lost[mark_of(request)] > 0 && !is_next(request);
+}
+
+static uint64_t hash_of(const simba_request *asked)
+{
+    return simba__fnv64(asked->mutex, strlen(asked->mutex));
+}
+
+int64_t simba__sql_lose_race(const struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+    const simba_request *asked = request->asked;
+    uint32_t mark = mark_of(request);
+    int64_t now_ms = simba_loop_now_ms();
+    int64_t most_ms = asked->ttl_ms + asked->transition_ms;
+    int64_t wait_ms = 0;
+
+    most_ms = most_ms < LATE_MOST_MS ? most_ms : LATE_MOST_MS;
+    if (self->races_lost[mark] < RACES_MOST) {
+        self->races_lost[mark]++;
+    }
+    if (self->races_lost[mark] > 1) {
+        wait_ms = (now_ms - request->begun_ms + 1) << self->races_lost[mark];
+        wait_ms = (int64_t)simba__rng_below(
+            &self->rng, (uint64_t)(wait_ms < most_ms ? wait_ms : most_ms));
+    }
+    self->late_for = hash_of(asked);
+    self->late_until_ms = now_ms + wait_ms;
+    return wait_ms;
+}
+
+bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked)
+{
+    int64_t wait_ms = self->late_until_ms - simba_loop_now_ms();
+
+    if (wait_ms <= 0 || !asked->join || asked->position != 0 ||
+        hash_of(asked) != self->late_for) {
+        return false;
+    }
+    asked->reply.owner = simba_owner_none();
+    asked->reply.wait_ms = wait_ms;
+    return true;
+}
+
+/* Somebody was faster. Once that may happen. But of hundreds who come at once
+ * all but one would try in vain again and again, and be in the way of the
+ * owners: so who is not the next to have it waits before it tries again, longer
+ * each time, and the longer the slower the server is. If that is longer than
+ * there is time, it is answered by what it has read, and has no position yet.
+ */
+static void try_again(struct simba__sql_request *request, bool is_decided)
+{
+    simba_request *asked = request->asked;
+    int64_t now_ms = simba_loop_now_ms();
+    int64_t left_ms = (asked->deadline_ms - now_ms) / 2;
+    bool is_one_of_many = simba__sql_is_one_of_many(request);
+    int64_t wait_ms = simba__sql_lose_race(request);
+
+    request->is_written = false;
+    if (!is_one_of_many) {
+        send(request, SIMBA__SQL_LOAD);
+        return;
+    }
+    if (wait_ms <= left_ms) {
+        simba__sql_put_off(request, now_ms + wait_ms);
+        return;
+    }
+    if (!is_decided || asked->reply.mine) { /* whose it is, we have not read */
+        asked->reply = (simba_reply){.size = asked->reply.size,
+                                     .owner = simba_owner_none(),
+                                     .store_ms = request->record.now_us / 1000};
+    } else {
+        asked->reply.is_queued = asked->reply.is_head = false;
+        fill_reply(request);
+    }
+    asked->reply.wait_ms = wait_ms;
+    simba__sql_end(request, SIMBA_OK, NULL);
+}
+
 static void slots_loaded(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows)
 {
@@ -462,7 +563,7 @@ static void slots_loaded(struct simba__sql_request *request,
     if (result == SIMBA__SQL_NO_MEMORY) {
         simba__sql_end(request, SIMBA_ENOMEM, NULL);
     } else if (result == SIMBA__SQL_NO_ROW) {
-        send(request, SIMBA__SQL_LOAD); /* it has changed since */
+        try_again(request, false); /* it has changed since */
     } else {
         decide(request);
     }
@@ -490,11 +591,13 @@ static void applied(struct simba__sql_request *request,
 {
     struct simba__sql *self = request->self;
 
-    request->is_written = false;
     if (rows->count == 0) {
-        send(request, SIMBA__SQL_LOAD); /* somebody was faster */
+        try_again(request, true);
         return;
     }
+    request->is_written = false;
+    self->races_lost[mark_of(request)] = 0;
+    self->late_until_ms = 0;
     self->was_primary = true;
     self->is_loud[mark_of(request)] = !request->change.is_quiet;
     fill_reply(request);
@@ -617,6 +720,11 @@ void simba__sql_answered(struct simba__sql_session *session,
     int status = result->status;
 
     if (request == NULL) {
+        if (simba__sql_is_overdue(session)) {
+            simba_timer_clear(self->base.loop, &session->timer);
+            session->state = SIMBA__SQL_IDLE;
+            simba__sql_pump(self);
+        }
         return;
     }
     switch (result->verdict) {
@@ -625,8 +733,7 @@ void simba__sql_answered(struct simba__sql_session *session,
         return;
     case SIMBA__SQL_AGAIN:
         if (simba__sql_is_apply(request->statement)) {
-            request->is_written = false;
-            send(request, SIMBA__SQL_LOAD);
+            try_again(request, true);
         } else {
             send(request, request->statement);
         }

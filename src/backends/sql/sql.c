@@ -17,6 +17,9 @@
  * more than there are sessions, and not all of a crowd that came at once. */
 enum { SPARE_MOST = 4 * SIMBA__SQL_SESSIONS };
 
+/* Statements end after so long, if the server is there. */
+enum { OVERDUE_MS = 2000 };
+
 /* --- queues -------------------------------------------------------------- */
 
 static void put(struct simba__sql_queue *queue,
@@ -50,6 +53,61 @@ static bool is_urgent(const struct simba__sql_request *request)
            request->asked == &request->self->heartbeat;
 }
 
+/* Finds a request in a queue. */
+static struct simba__sql_request **find_in(struct simba__sql_queue *queue,
+                                           const struct simba__sql_request *it)
+{
+    struct simba__sql_request **at = &queue->first;
+
+    while (*at != NULL && *at != it) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+/* Before those who are still in the queue: it came before them (S11). */
+static void put_first(struct simba__sql_queue *queue,
+                      struct simba__sql_request *request)
+{
+    request->next = queue->first;
+    queue->first = request;
+    if (request->next == NULL) {
+        queue->last = &request->next;
+    }
+}
+
+/* It was put off, and that is over. */
+static void resume(struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+
+    request->is_put_off = false;
+    simba_timer_set(self->base.loop, &request->deadline,
+                    request->asked->deadline_ms);
+    put_first(&self->other, take(&self->late, find_in(&self->late, request)));
+    simba__sql_pump(self);
+}
+
+/* A server may be slow and not gone. Where many come at once, who hangs up and
+ * connects again makes it slower: what it was asked it does nevertheless. So
+ * the session of an acquire is kept until it is answered, unless that takes
+ * very long. A renewal has no time to lose on a connection that is gone. */
+static void leave_overdue(struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+    struct simba__sql_session *session = request->session;
+
+    (void)simba__sql_lose_race(request);
+    if (self->driven == request) {
+        self->driven = NULL;
+    }
+    request->session = NULL;
+    session->request = NULL;
+    simba_timer_set(self->base.loop, &session->timer,
+                    simba_loop_now_ms() + OVERDUE_MS);
+    simba__sql_want(session, session->wanted);
+}
+
 /* Too late: on a session it has been sent, in a queue it has not. */
 static void on_deadline(simba_timer *timer)
 {
@@ -57,10 +115,14 @@ static void on_deadline(simba_timer *timer)
         container_of(timer, struct simba__sql_request, deadline);
     struct simba__sql *self = request->self;
     struct simba__sql_queue *queues[] = {&self->urgent, &self->other,
-                                         &self->parked};
+                                         &self->parked, &self->late};
     simba_error error;
 
     if (self->is_detached) {
+        return;
+    }
+    if (request->is_put_off) {
+        resume(request);
         return;
     }
     simba_error_set(
@@ -69,18 +131,24 @@ static void on_deadline(simba_timer *timer)
                 simba__sql_session_find(self, SIMBA__SQL_CONNECTING) != NULL
             ? "no answer in time"
             : "too slow: not even tried");
-    if (request->session != NULL) {
+    if (request->session != NULL && request->asked->kind != SIMBA_ACQUIRE) {
         simba__sql_lost(request->session, SIMBA_EUNAVAIL, &error);
         return;
     }
+    if (request->session != NULL) {
+        leave_overdue(request);
+        simba__sql_end(request,
+                       request->is_written ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL,
+                       &error);
+        return;
+    }
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
-        for (struct simba__sql_request **at = &queues[i]->first; *at != NULL;
-             at = &(*at)->next) {
-            if (*at == request) {
-                take(queues[i], at);
-                simba__sql_end(request, SIMBA_EUNAVAIL, &error);
-                return;
-            }
+        struct simba__sql_request **at = find_in(queues[i], request);
+
+        if (*at != NULL) {
+            take(queues[i], at);
+            simba__sql_end(request, SIMBA_EUNAVAIL, &error);
+            return;
         }
     }
 }
@@ -164,6 +232,19 @@ void simba__sql_park(struct simba__sql_request *request)
     simba__sql_pump(self);
 }
 
+void simba__sql_put_off(struct simba__sql_request *request, int64_t until_ms)
+{
+    struct simba__sql *self = request->self;
+
+    leave_session(request);
+    request->is_slow = true;
+    request->is_driven = false;
+    request->is_put_off = true;
+    simba_timer_set(self->base.loop, &request->deadline, until_ms);
+    put(&self->late, request);
+    simba__sql_pump(self);
+}
+
 /* They were there before those who are still in the queue (S11). */
 void simba__sql_unpark(struct simba__sql *self)
 {
@@ -188,9 +269,20 @@ static bool is_note(const struct simba__sql_request *request)
            request->asked->kind <= SIMBA_BREAKS;
 }
 
+static bool is_for(const struct simba__sql_queue *queue, const char *mutex)
+{
+    const struct simba__sql_request *at = queue->first;
+
+    while (at != NULL && strcmp(at->asked->mutex, mutex) != 0) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
 /* Two of one process on one mutex would only be in each other's way. But a
  * renewal waits for none that is not urgent itself. Who comes later must not
- * pass one who waits for the notify session (S11). */
+ * pass one who waits for the notify session, or was put off, unless it has a
+ * position already (S11). */
 static bool must_wait(const struct simba__sql *self,
                       const struct simba__sql_request *request)
 {
@@ -209,15 +301,9 @@ static bool must_wait(const struct simba__sql *self,
             return true;
         }
     }
-    if (!is_urgent(request)) {
-        for (const struct simba__sql_request *parked = self->parked.first;
-             parked != NULL; parked = parked->next) {
-            if (strcmp(parked->asked->mutex, mutex) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return !is_urgent(request) &&
+           (is_for(&self->parked, mutex) ||
+            (request->asked->position == 0 && is_for(&self->late, mutex)));
 }
 
 /* The next to be served, and its queue; NULL: none. */
@@ -225,6 +311,7 @@ static struct simba__sql_request **find_next(struct simba__sql *self,
                                              struct simba__sql_queue **queue)
 {
     struct simba__sql_request **at;
+    bool is_overdue = false;
     int acquirers = 0;
 
     *queue = &self->urgent;
@@ -234,11 +321,15 @@ static struct simba__sql_request **find_next(struct simba__sql *self,
         }
     }
     for (int i = 0; i < self->session_count; i++) {
-        const struct simba__sql_request *other = self->sessions[i]->request;
+        const struct simba__sql_session *session = self->sessions[i];
 
-        acquirers += other != NULL && !is_urgent(other);
+        acquirers += session->request != NULL && !is_urgent(session->request);
+        is_overdue |= simba__sql_is_overdue(session);
     }
     *queue = &self->other;
+    if (is_overdue && simba__sql_session_find(self, SIMBA__SQL_IDLE) == NULL) {
+        return NULL; /* it will be idle soon, or lost */
+    }
     for (at = &self->other.first;
          *at != NULL && acquirers < SIMBA__SQL_ACQUIRERS; at = &(*at)->next) {
         if (!must_wait(self, *at)) {
@@ -276,7 +367,9 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
     struct simba__sql *self = (struct simba__sql *)backend;
     struct simba__sql_request *request = self->spare;
 
-    if (asked->kind == SIMBA_ACQUIRE && simba__sql_waiter_answer(self, asked)) {
+    if (asked->kind == SIMBA_ACQUIRE &&
+        (simba__sql_waiter_answer(self, asked) ||
+         simba__sql_is_early(self, asked))) {
         simba_request_done(asked, SIMBA_OK, NULL);
         return;
     }
@@ -295,7 +388,8 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
     request->asked = asked;
     request->is_slow = request->is_written = request->is_woken = false;
     request->was_created = request->was_ensured = false;
-    request->was_booked = request->was_learnt = false;
+    request->was_booked = request->was_learnt = request->is_put_off = false;
+    request->begun_ms = simba_loop_now_ms();
     request->is_driven = asked->is_driven && self->driven == NULL;
     if (request->is_driven) {
         self->driven = request; /* its caller comes, if only to say it goes */
@@ -411,6 +505,7 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->urgent.last = &self->urgent.first;
     self->other.last = &self->other.first;
     self->parked.last = &self->parked.first;
+    self->late.last = &self->late.first;
     self->backoff = self->notify_backoff = self->heartbeat_backoff =
         (struct simba__backoff){.first_ms = 20, .most_ms = 500};
     self->idle_timer.fire = simba__sql_close_idle;
@@ -419,6 +514,8 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
     memset(self->is_shared, self->is_jvm_expected, sizeof self->is_shared);
     simba__sql_name_process(self);
+    simba__rng_seed(&self->rng,
+                    simba__fnv64(self->process, sizeof self->process));
     *out = &self->base;
     return SIMBA_OK;
 }
@@ -510,6 +607,7 @@ void simba__sql_close(simba_backend *backend)
     drop(self, self->urgent.first);
     drop(self, self->other.first);
     drop(self, self->parked.first);
+    drop(self, self->late.first);
     simba__sql_subscriptions_fini(self);
     self->dialect->forget(self);
     free(self);

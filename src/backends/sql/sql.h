@@ -14,6 +14,7 @@
 #define SIMBA_SQL_H
 
 #include "core/mutex_record.h"
+#include "core/rng.h"
 #include "kit/backoff.h"
 #include "kit/deadline.h"
 #include "kit/log.h"
@@ -320,6 +321,8 @@ struct simba__sql_request {
     bool was_booked;  /* the break is written down */
     bool was_learnt;  /* that simba_mutex is of our make */
     bool is_woken;    /* a wake-up for its mutex came since it was sent */
+    bool is_put_off;  /* its `deadline` is the end of that */
+    int64_t begun_ms; /* when what it decides by was asked for */
     struct simba__sql_record record;
     struct simba__sql_change change;
 };
@@ -394,6 +397,8 @@ struct simba__sql {
     int session_count;
     struct simba__sql_queue urgent, other;
     struct simba__sql_queue parked; /* until the notify session is settled */
+    struct simba__sql_queue late;   /* others were faster: put off */
+    struct simba__rng rng;
     struct simba__sql_request *spare;
     int spare_count;
     struct simba__sql_request *driven; /* a caller's thread waits for it */
@@ -422,6 +427,11 @@ struct simba__sql {
     bool is_loud[SIMBA__SQL_MARKS];
     /* Likewise, that JVM contenders were seen at. */
     bool is_shared[SIMBA__SQL_MARKS];
+    /* Likewise, how often in a row others had changed them before we could. */
+    uint8_t races_lost[SIMBA__SQL_MARKS];
+    /* So nobody who comes anew asks for the last of them, by a hash, before. */
+    uint64_t late_for;
+    int64_t late_until_ms;
     bool is_jvm_possible; /* they know such servers */
     bool is_jvm_expected; /* room is left for them, seen or not */
 
@@ -490,6 +500,8 @@ void simba__sql_end_all(struct simba__sql_queue *queue,
                         const simba_error *error);
 /** Give the session back and wait for the notify session. */
 void simba__sql_park(struct simba__sql_request *request);
+/** Give the session back, and begin anew at that time, before its deadline. */
+void simba__sql_put_off(struct simba__sql_request *request, int64_t until_ms);
 /** The notify session is settled: parked requests begin anew. */
 void simba__sql_unpark(struct simba__sql *self);
 /** Give waiting requests to sessions. */
@@ -516,6 +528,8 @@ void simba__sql_attach(struct simba__sql_session *session, int fd);
 void simba__sql_want(struct simba__sql_session *session, uint32_t events);
 
 struct simba__sql_session *simba__sql_session_make(struct simba__sql *self);
+/** It serves nobody any more, but is still to be answered. */
+bool simba__sql_is_overdue(const struct simba__sql_session *session);
 void simba__sql_session_connect(struct simba__sql_session *session);
 /** An idle session, or NULL; a new one is opened then if that can help. */
 struct simba__sql_session *simba__sql_session_get(struct simba__sql *self);
@@ -560,6 +574,13 @@ void simba__sql_wake_offered(struct simba__sql *self,
 /* --- request.c ----------------------------------------------------------- */
 
 void simba__sql_start(struct simba__sql_request *request);
+/** Others were faster before, and it is not the next to have the mutex. */
+bool simba__sql_is_one_of_many(const struct simba__sql_request *request);
+/** What it wanted to write was not, or nobody knows: for how long it is to
+ * wait before it tries again. */
+int64_t simba__sql_lose_race(const struct simba__sql_request *request);
+/** Who comes anew is refused without the server, because it is to wait. */
+bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked);
 /** Said by a dialect: the statement under way has been answered. */
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_result *result);

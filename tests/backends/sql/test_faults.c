@@ -258,6 +258,68 @@ SQL_TEST(test_sql_faults__a_deadline_is_kept)
     renew_in_the_end(&a);
 }
 
+/* A server that is slow is not made slower by those who hang up and connect
+ * again. */
+SQL_TEST(test_sql_faults__who_is_answered_too_late_keeps_its_session)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request late;
+    int64_t moment, sessions;
+
+    ask(&a);
+    ask(&b);
+    leave(&b);
+    moment = server_moment();
+    sessions = server_count_since(moment);
+    for (int i = 0; i < 3; i++) {
+        server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' "
+                    "FOR UPDATE");
+        b = person(&second, "b");
+        late = asking(&b);
+        late.deadline_ms = simba_loop_now_ms() + 300;
+        assert_int_not_equal(try_run(&b, late), SIMBA_OK);
+        server_let_go();
+        ask(&b); /* when its session is back */
+        expect_queued(true);
+        leave(&b);
+    }
+    assert_int_equal(server_count_since(moment), sessions);
+}
+
+/* Many would ask a server again and again that can let but one of them write
+ * at a time. */
+SQL_TEST(test_sql_faults__who_is_too_late_asks_ever_less_often)
+{
+    enum { FEW = 80 };
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_request request;
+    int64_t asked;
+
+    ask(&a);
+    ask(&b);
+    leave(&b);
+    server_sql("%s", FORBID_QUEUE);
+    server_log_statements();
+    asked = server_count_asks();
+    for (int i = 0; i < 3; i++) {
+        b = person(&second, "b");
+        request = asking(&b);
+        request.deadline_ms = simba_loop_now_ms() + 1000;
+        run(&b, request);
+        assert_false(got.mine);
+        assert_false(got.is_queued);
+        assert_true(got.wait_ms > 0);
+        assert_true(i > 0 || strcmp(got.owner.id, "a") == 0);
+    }
+    server_sql("%s", ALLOW_QUEUE);
+    assert_in_range(server_count_asks() - asked, 3, FEW);
+    for (int i = 0; i < FEW && !got.is_queued; i++) {
+        nap_ms((int)got.wait_ms);
+        ask(&b);
+    }
+    expect_queued(true);
+}
+
 /* --- many at once -------------------------------------------------------- */
 
 enum { HANDLES = 200, FILES_MOST = 4096 };
