@@ -67,15 +67,35 @@ each_pattern_takes_something() {
     return "$bad"
 }
 
+# What is not read from version.h: these stand by themselves. Between two versions
+# the changelog begins with what is unreleased.
 versions_are_one() {
     local found
 
-    found=$({ sed -n 's/^project(simba VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt &&
-        sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' include/simba/version.h &&
+    found=$({ sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' include/simba/version.h &&
+        awk '/VERSION_(MAJOR|MINOR|PATCH) +[0-9]/ { text = text "." $3 }
+            END { print substr(text, 2) }' include/simba/version.h &&
         sed -n '1s/^simba (\([0-9.]*\)-.*/\1/p' debian/changelog &&
-        sed -n 's/^version = "\(.*\)"/\1/p' bindings/python/pyproject.toml; })
-    [ "$(wc -l <<<"$found")" -eq 4 ] && [ "$(sort -u <<<"$found" | wc -l)" -eq 1 ] ||
+        sed -n 's/^version = "\(.*\)"/\1/p' bindings/python/pyproject.toml &&
+        sed -n 's/^## //p' CHANGELOG.md | grep -vw -m 1 Unreleased | cut -d, -f1; })
+    [ "$(wc -l <<<"$found")" -ge 4 ] && [ "$(sort -u <<<"$found" | wc -l)" -eq 1 ] ||
         { sed 's/^/# /' <<<"$found" && return 1; }
+}
+
+# In a copy of what it reads; without a record of the interface, which is abi's.
+release_is_one_step() {
+    local tree=$dir/tree version=9.8.7
+
+    mkdir -p "$tree/bindings/python" &&
+        cp -r include debian scripts CHANGELOG.md "$tree" &&
+        cp bindings/python/pyproject.toml "$tree/bindings/python" || return 1
+    sed -i '0,/^## /s/^## .*/## Unreleased/' "$tree/CHANGELOG.md"
+    (cd "$tree" && scripts/release $version 2030-01-02 >"$dir/said" &&
+        versions_are_one && grep -qx "## $version, 2030-01-02" CHANGELOG.md &&
+        grep -q "VERSION_STRING \"$version\"" include/simba/version.h &&
+        dpkg-parsechangelog -S Date | grep -q 'Wed, 02 Jan 2030' &&
+        ! scripts/release $version 2>"$dir/said" &&
+        grep -q 'nothing is unreleased' "$dir/said")
 }
 
 DESTDIR=$dir/root cmake --install "$build" --prefix /usr >"$dir/log" 2>&1 ||
@@ -91,5 +111,7 @@ each_pattern_takes_something
 tell $? each_pattern_takes_something
 versions_are_one
 tell $? versions_are_one
+release_is_one_step
+tell $? release_is_one_step
 echo "1..$count"
 exit "$failed"
