@@ -35,7 +35,8 @@ typedef struct simba_contender {
     int64_t initial_delay_ms; /**< from start to the first request */
     simba_contender_fn on_acquired; /**< NULL: logged only */
     simba_contender_fn on_released; /**< NULL: logged only */
-    simba_contender_fn on_changed; /**< any change of owner seen; may be NULL */
+    simba_contender_fn on_changed; /**< a change of owner between others, as far
+                                      as it was seen; may be NULL */
     void *user;                    /**< first argument of the callbacks */
     /** How many may own the mutex while we do, ourselves included. 0 or 1: we
      * alone. n: at most n of us. SIMBA_SHARED: any number of those who share.

@@ -144,14 +144,17 @@ static void push_note(simba_service *s,
     push_task(s, &note->task);
 }
 
-/* A change between others; our own are told as acquired and released. What
- * there is no room for is told with the next change. */
+/* A change between others; our own are told as acquired and released. Until its
+ * lease is over the store names us by a tenure that we know is lost. What there
+ * is no room for is told with the next change. */
 static void push_change(simba_service *s, const simba_owner *after)
 {
     simba_state state = {.before = s->watch->seen, .after = *after};
     struct note *note;
 
     if (simba_state_is_changed(&state) &&
+        !simba_owner_is_owner(
+            after, simba__contention_id(&s->lifecycle.base.contention)) &&
         atomic_load(&s->watch->changes) < CHANGES_MOST &&
         (note = calloc(1, sizeof *note)) != NULL) {
         atomic_fetch_add(&s->watch->changes, 1);

@@ -28,7 +28,8 @@ SIMBA_API int clock_gettime(clockid_t clock, struct timespec *now)
 struct seen {
     simba_service *service;
     int acquired, released, stopped, status;
-    int after_stop; /* callbacks that came after on_stopped */
+    int after_stop;  /* callbacks that came after on_stopped */
+    int own_changes; /* changes to ourselves, told by on_changed */
     bool is_elsewhere;
     bool stops_itself;
     enum simba_cause cause;
@@ -431,6 +432,44 @@ TEST(test_cause__of_a_loss_is_told)
         turn(store);
     }
     assert_int_equal(seen.cause, SIMBA_CAUSE_MAX_HOLD);
+    simba_service_close(seen.service);
+    simba_store_close(store);
+}
+
+static void note_change(void *user, const simba_state *state)
+{
+    struct seen *seen = user;
+
+    seen->own_changes += simba_state_is_owner(state, "the one");
+}
+
+/* The store names the one whose tenure was broken until its lease is over. It
+ * has been told by on_released, and must not think that it leads again. */
+TEST(test_cause__who_was_broken_is_not_told_of_itself)
+{
+    simba_store *store = open_dispatched();
+    struct seen seen;
+    char mutex[64];
+    simba_contender contender;
+    simba_break how = SIMBA_BREAK_INIT;
+
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    contender = contender_of(&seen, mutex);
+    contender.id = "the one";
+    contender.on_changed = note_change;
+    contender.times.ttl_ms = 300;
+    contender.times.transition_ms = 3000;
+    start_with(store, &contender, &seen);
+    turn(store);
+    how.mutex = mutex;
+    how.token = simba_service_token(seen.service);
+    how.reason = "a test";
+    assert_int_equal(simba_admin_break(store, &how, NULL, NULL), SIMBA_OK);
+    while (seen.acquired < 2) {
+        turn(store);
+    }
+    assert_int_equal(seen.cause, SIMBA_CAUSE_BROKEN);
+    assert_int_equal(seen.own_changes, 0);
     simba_service_close(seen.service);
     simba_store_close(store);
 }
