@@ -125,8 +125,9 @@ SIMBA_API int simba_metrics_print(const simba_metrics *metrics, FILE *out);
  * @param path        replaced if it is a regular file; anything else that is
  *                    there, a device, a FIFO or a symbolic link, is refused
  * @param[out] error  filled on failure; may be NULL
- * @return SIMBA_OK; SIMBA_EDENIED naming the file; SIMBA_ENOMEM;
- *         SIMBA_EFORKED
+ * @return SIMBA_OK; SIMBA_EDENIED for one that must not be written, SIMBA_EIO
+ *         for one that cannot be, as on a full disk, both naming it;
+ *         SIMBA_ENOMEM; SIMBA_EFORKED
  *
  * Threads: any thread. It blocks for as long as the disk does.
  */

@@ -8,6 +8,7 @@
 #include "util/file.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -368,7 +369,21 @@ int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
     }
     cause = simba__file_end(path, temporary, out, cause);
     simba_metrics_free(metrics);
-    return cause == 0 ? SIMBA_OK
-                      : simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s",
-                                        path, simba__file_problem(cause));
+    switch (cause) {
+    case 0:
+        return SIMBA_OK;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOTSUP: /* no regular file */
+        rc = SIMBA_EDENIED;
+        break;
+    case ENOMEM:
+        rc = SIMBA_ENOMEM;
+        break;
+    default:
+        rc = SIMBA_EIO;
+    }
+    return simba_error_set(error, rc, cause, "%s: %s", path,
+                           simba__file_problem(cause));
 }

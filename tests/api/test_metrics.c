@@ -1,9 +1,12 @@
 /* What is counted, how it is printed, and logs with fields, on any store. */
 #include "fixtures/api_harness.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static simba_locker *open_with(simba_store *store,
@@ -301,9 +304,40 @@ TEST(test_metrics__are_saved_whole)
     assert_int_equal(status.st_mode & 0777, 0644);
     unlink(path);
     assert_int_equal(rmdir(directory), 0); /* nothing else is left in it */
-    assert_int_equal(simba_metrics_save(store, path, &error), SIMBA_EDENIED);
+    assert_int_equal(simba_metrics_save(store, path, &error), SIMBA_EIO);
     assert_non_null(strstr(error.message, "a.prom"));
+    assert_int_equal(simba_metrics_save(store, "/dev/null", &error),
+                     SIMBA_EDENIED);
     simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+/* As on a full disk: who alerts on it must not look for missing rights. */
+TEST(test_metrics__that_cannot_be_written_are_not_denied)
+{
+    char directory[] = "/tmp/simba-metrics.XXXXXX", path[64];
+    simba_store *store = open_store();
+    struct rlimit old, low;
+    simba_metrics *metrics;
+    simba_error error;
+    FILE *full = fopen("/dev/full", "w");
+
+    assert_non_null(full);
+    metrics = read_metrics(store);
+    assert_int_equal(simba_metrics_print(metrics, full), SIMBA_EIO);
+    simba_metrics_free(metrics);
+    (void)fclose(full);
+
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/a.prom", directory);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    low = (struct rlimit){100, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_int_equal(simba_metrics_save(store, path, &error), SIMBA_EIO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(error.native, EFBIG);
+    assert_int_equal(rmdir(directory), 0);
     simba_store_close(store);
 }
 
