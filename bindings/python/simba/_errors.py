@@ -19,6 +19,11 @@ class Cause(enum.IntEnum):
     MAX_HOLD = 5  #: it was held for max_hold
     STALLED = 6  #: no progress was made
     ASKED = 7  #: somebody asked for a hand-over
+    UNKNOWN = -1  #: one that only a newer library knows
+
+    @classmethod
+    def _missing_(cls, value: object) -> Cause:
+        return cls.UNKNOWN
 
 
 class Error(Exception):
@@ -92,14 +97,14 @@ class Internal(Error):
 _classes = {
     -1: Invalid, -2: Busy, -3: TimedOut, -4: Cancelled, -5: Unreachable,
     -6: Denied, -7: Misconfigured, -8: NotInitialised, -9: Lost,
-    -10: UnknownOutcome, -11: Misuse, -12: Forked,
+    -10: UnknownOutcome, -11: Misuse, -12: Forked, -14: Internal,
 }
 
 
 def error_of(code: int, error: Any) -> Error:
     """The exception for a code and what the library says of it."""
     message = ffi.string(error.message).decode(errors="replace")
-    made = _classes.get(code, Internal)(message)
+    made = _classes.get(code, Error)(message)
     made.code = code
     made.native = error.native
     return made

@@ -57,6 +57,18 @@ def test_wrong_names_and_urls(url):
         simba.Store("nonsense:x")
 
 
+def test_what_a_newer_library_says_is_no_fault():
+    from simba import _errors
+
+    said = _errors.ffi.new("simba_error *")
+    said.native = 99
+    assert type(_errors.error_of(-99, said)) is simba.Error
+    assert type(_errors.error_of(-14, said)) is simba.Internal
+    lost = _errors.error_of(-9, said)
+    assert isinstance(lost, simba.Lost)
+    assert lost.cause is simba.Cause.UNKNOWN and lost.native == 99
+
+
 def test_waiting_lets_other_threads_run(url, mutex, until):
     with simba.Store(url) as store, simba.lock(mutex, store=store) as held:
         got = []
