@@ -81,13 +81,7 @@ format:
 install:
 	scripts/deps install
 	scripts/build release
-	cmake --install build/release --prefix '$(PREFIX)' >build/release/install.log
-	echo "installed in $(DESTDIR)$(PREFIX): see build/release/install.log"
-	if [ -n '$(DESTDIR)' ]; then :; elif ! ldconfig 2>/dev/null; then \
-		echo 'not root: run ldconfig, so that programs find libsimba'; \
-	elif ! ldconfig -p | grep -q 'libsimba\.so'; then \
-		echo 'the linker does not look there: link with -Wl,-rpath,LIBDIR'; \
-	fi
+	DESTDIR='$(DESTDIR)' scripts/install build/release '$(PREFIX)'
 
 dist:
 	scripts/package dist
