@@ -21,9 +21,11 @@ SIMBA_BEGIN_DECLS
  * the tenure that began; in on_released, `state->before.token` is that of the
  * tenure that ended, and `state->cause` says why it did.
  *
- * Threads: called on a callback thread, one call at a time for a contender,
- * acquired and released in turn. No lock of ours is held. Everything may be
- * called from it but the close and stop of its own service.
+ * Threads: called on a callback thread, by the executor or within
+ * simba_store_dispatch(), as the store was opened; one call at a time for a
+ * contender, acquired and released in turn. No lock of ours is held. Everything
+ * may be called from it but the close and stop of its own service, which
+ * simba_service_stop_async() stops.
  */
 typedef void (*simba_contender_fn)(void *user, const simba_state *state);
 

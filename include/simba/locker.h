@@ -1,6 +1,7 @@
 /**
  * @file simba/locker.h
- * The blocking way: acquire, work, release.
+ * The blocking way: acquire, work, release. In a loop that must not block, use
+ * a service (simba/service.h).
  *
  *     SIMBA_LOCKER_SCOPE simba_locker *locker = NULL;
  *     if (simba_locker_open(store, &options, &locker, &error) == SIMBA_OK &&

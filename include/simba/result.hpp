@@ -36,7 +36,8 @@ class error : public std::runtime_error
         return code_;
     }
 
-    /** The store's own code, 0 when there is none. */
+    /** The store's own code, 0 when there is none; of SIMBA_ELOST why: an
+     * enum simba_cause. */
     int native() const noexcept
     {
         return native_;

@@ -79,7 +79,8 @@ SIMBA_API SIMBA_MUST_USE int simba_service_stop(simba_service *service,
  *                SIMBA_EUNKNOWN when the store did not answer the release
  *
  * Threads: as the other callbacks of the service, after the last of them. The
- * service may be started again from it.
+ * service may be started again from it, and closed as soon as it has returned:
+ * in a poll loop, when simba_store_dispatch() has. That close does not wait.
  */
 typedef void (*simba_stopped_fn)(void *user, int status);
 

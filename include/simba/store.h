@@ -4,6 +4,12 @@
  *
  *     sqlite:path/to/file.db      sqlite:///absolute/path.db
  *     memory:name                 in this process only
+ *     redis://host:6379           postgres://host/database
+ *     mysql://host/database       zookeeper://host:2181,host:2181
+ *     etcd://host:2379,host:2379
+ *
+ * Those with a server are modules, which are installed by themselves;
+ * simba_admin_help() tells what their URLs may say.
  *
  * One handle serves any number of contenders; it runs one loop thread and a
  * few callback threads.
@@ -97,8 +103,8 @@ typedef struct simba_store_options {
     /** Callbacks run in simba_store_dispatch(), which the program calls when
      * simba_store_fd() is readable, and there are no callback threads. Who
      * waits for callbacks by a stop, a release or a close runs those on its own
-     * thread, so one thread is enough. Not together with executor or
-     * callback_threads. */
+     * thread, so one thread is enough. Only the work of schedulers still has a
+     * thread of its own. Not together with executor or callback_threads. */
     bool dispatch;
 } simba_store_options;
 

@@ -18,7 +18,7 @@ cd "$3" || exit 1
 build=${simba%/cli/simba}
 documents=(README.md CONTRIBUTING.md SECURITY.md docs/*.md
     src/backends/*/README.md bindings/python/README.md
-    examples/systemd/README.md)
+    examples/systemd/README.md .github/ISSUE_TEMPLATE/*.md)
 
 # pattern|test that runs it, "-" for none|why it is not run here
 not_run=(
