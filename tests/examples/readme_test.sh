@@ -92,6 +92,43 @@ transcript_is_true() {
 transcript_is_true
 tell $? transcript_is_true
 
+# ── The figures ──────────────────────────────────────────────────────────────
+
+# "least most" of a column of docs/speed.md's first table, of stores with a server.
+range_of() {
+    awk -F ' *[|] *' -v column="$1" '
+    /^### Pairs and hand-overs/ { on = 1 }
+    on && /^$/ { on = ++blank < 2 }
+    on && $column ~ /^[0-9.]+$/ && $2 != "SQLite" {
+        if (least == "" || $column < least + 0) least = $column
+        if ($column > most + 0) most = $column
+    }
+    END { print least, most }' "$source/docs/speed.md"
+}
+
+figures_are_those_of_speed() {
+    local pair hand_over start file bad=0
+
+    read -r -a pair < <(range_of 5)
+    read -r -a hand_over < <(range_of 8)
+    start=$(awk -F ' *[|] *' '/^\| store \| flock / { on = 1 }
+        on && $2 == "SQLite" { printf "%.1f", $4 / $3; exit }' \
+        "$source/docs/speed.md")
+    for file in README.md README.zh-CN.md; do
+        # What is measured, in the words of both languages.
+        tr -s '\n ' ' ' <"$source/$file" | grep -qE \
+            "[^0-9]$start (times|倍).*[^0-9]${pair[0]} (to|到) ${pair[1]} (times|倍)\
+.*[^0-9]${hand_over[0]} (to|到) ${hand_over[1]} (times|倍)" && continue
+        echo "# $file: not $start times flock, pairs ${pair[*]}, hand-overs" \
+            "${hand_over[*]}, as in docs/speed.md"
+        bad=1
+    done
+    return "$bad"
+}
+
+figures_are_those_of_speed
+tell $? figures_are_those_of_speed
+
 # ── The other language ───────────────────────────────────────────────────────
 
 # Levels of headings, code without its comments, and targets of links but those
