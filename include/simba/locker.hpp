@@ -22,6 +22,8 @@ struct locker_options {
     std::function<void(const simba_error &)> on_lost;
     std::uint32_t slots{0}; /**< how many may own it; SIMBA_SHARED: any number
                                of those who share */
+    std::uint32_t tell{0};  /**< what is told about us: of enum simba_tell */
+    std::string command;    /**< empty: the command line of this process */
 };
 
 /** A mutex to be acquired and released, as a standard TimedLockable; and as a
@@ -46,6 +48,9 @@ class locker
         given.times.min_hold_ms = options.min_hold.count();
         given.times.progress_ms = options.progress.count();
         given.slots = options.slots;
+        given.tell = options.tell;
+        given.command =
+            options.command.empty() ? nullptr : options.command.c_str();
         given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),

@@ -28,6 +28,8 @@ struct contender {
     std::uint32_t slots{0}; /**< how many may own it; SIMBA_SHARED: any number
                                of those who share */
     state_function on_acquired, on_released, on_changed;
+    std::uint32_t tell{0}; /**< what is told about us: of enum simba_tell */
+    std::string command;   /**< empty: the command line of this process */
 };
 
 /** The running contention of one contender. */
@@ -53,6 +55,9 @@ class service
         given.times.min_hold_ms = contender.min_hold.count();
         given.times.progress_ms = contender.progress.count();
         given.slots = contender.slots;
+        given.tell = contender.tell;
+        given.command =
+            contender.command.empty() ? nullptr : contender.command.c_str();
         given.on_acquired = &service::call<&calls::on_acquired>;
         given.on_released = &service::call<&calls::on_released>;
         given.on_changed = owned_.calls()->on_changed

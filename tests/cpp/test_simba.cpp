@@ -1,6 +1,8 @@
 /* simba.hpp: handles that close themselves, the standard's locks, results. */
 #include "check.hpp"
 
+#include <simba/admin.h>
+#include <simba/report.h>
 #include <simba/simba.hpp>
 
 #include <atomic>
@@ -230,6 +232,43 @@ bool callbacks_run_in_a_poll_loop()
     return true;
 }
 
+/* It may come a moment after the mutex was acquired. */
+bool is_told(simba::store &store, const char *mutex, const std::string &command)
+{
+    for (int i = 0; i < 1000; i++) {
+        simba_report *report = nullptr;
+        bool is_there = simba_admin_told(store.get(), mutex, &report,
+                                         nullptr) == SIMBA_OK &&
+                        simba_report_told_count(report) == 1 &&
+                        command == simba_report_told(report, 0)->command;
+
+        simba_report_close(report);
+        if (is_there) {
+            return true;
+        }
+        std::this_thread::sleep_for(10ms);
+    }
+    return false;
+}
+
+bool owners_tell_about_themselves()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker_options options;
+    simba::contender contender;
+
+    options.tell = contender.tell = SIMBA_TELL_COMMAND;
+    options.command = contender.command = "the command";
+    simba::locker locker{store, "told by a locker", options};
+    std::unique_lock lock{locker};
+    CHECK(is_told(store, "told by a locker", "the command"));
+    contender.mutex = "told by a service";
+    simba::service service{store, contender};
+    service.start();
+    CHECK(is_told(store, "told by a service", "the command"));
+    return true;
+}
+
 } // namespace
 
 int main()
@@ -244,5 +283,6 @@ int main()
     tell(several_mutexes_are_one_lock(), "several_mutexes_are_one_lock");
     tell(services_call_back(), "services_call_back");
     tell(callbacks_run_in_a_poll_loop(), "callbacks_run_in_a_poll_loop");
+    tell(owners_tell_about_themselves(), "owners_tell_about_themselves");
     return summary();
 }
