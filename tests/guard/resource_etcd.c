@@ -41,7 +41,7 @@ static int write_by_token(uint64_t token, const char *text)
     char compare[128], then[128];
 
     snprintf(compare, sizeof compare,
-             "value(\"simba/t/guarded%%20resource\") = \"%016" PRIx64 "\"",
+             "value(\"simba/t/guarded%%20resource\") < \"%016" PRIx64 "o\"",
              token);
     snprintf(then, sizeof then, "put by-token \"%s\"", text);
     return is_done(compare, then) ? SIMBA_OK : SIMBA_ELOST;

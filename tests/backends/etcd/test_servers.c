@@ -236,6 +236,35 @@ TEST_AROUND(test_etcd__who_owns_alone_has_taken_it_from_several,
     sh_of_mutex("etcdctl del $o; etcdctl del --prefix simba/m");
 }
 
+/* The guard of docs/guards.md lets an owner write, also one that another named.
+ */
+TEST_AROUND(test_etcd__guards_know_a_named_successor,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c");
+    char *guard;
+
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    assert_true(got.is_queued);
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "c"});
+    assert_string_equal(got.to, "c");
+    await((ask(&c), got.mine));
+    assert_true(asprintf(&guard,
+                         "printf 'value(\"simba/t/%s\") < \"%%016xo\"\\n"
+                         "\\nput written yes\\n\\n\\n' %" PRIu64
+                         " | etcdctl txn | grep -qx SUCCESS",
+                         mutex, got.token) > 0);
+    sh(guard);
+    free(guard);
+    release(&c);
+    await_mine(&b);
+    release(&b);
+}
+
 /* Nor does it oust one of several that has died: who waits behind it does. */
 TEST_AROUND(test_etcd__a_dead_one_of_several_is_ousted_by_any_waiter,
             open_handles,
