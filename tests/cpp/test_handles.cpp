@@ -182,7 +182,7 @@ bool metrics_are_counted()
     CHECK(metrics.of_store().contenders == 1);
     CHECK(metrics.text().find("simba_acquires_total") != std::string::npos);
     CHECK(simba::metrics::try_save(store, "/nowhere/metrics").code() ==
-          SIMBA_EDENIED);
+          SIMBA_EIO);
     return true;
 }
 

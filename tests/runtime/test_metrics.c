@@ -41,7 +41,7 @@ TEST(test_metrics__counts_each_cause_for_itself)
         SIMBA__CAUSE_STOP,     SIMBA__CAUSE_EXPIRED, SIMBA__CAUSE_GONE,
         SIMBA__CAUSE_MAX_HOLD, SIMBA__CAUSE_STALLED, SIMBA__CAUSE_STALLED};
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics mine = {NULL};
+    struct simba__contender_metrics mine = {.counts = NULL};
 
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
         simba__metrics_ask(&mine, 1000);
@@ -65,7 +65,7 @@ TEST(test_metrics__counts_each_cause_for_itself)
 TEST(test_metrics__counts_trouble)
 {
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics mine = {NULL};
+    struct simba__contender_metrics mine = {.counts = NULL};
 
     simba__metrics_ask(&mine, 1000);
     tell(&mine, &all, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
@@ -94,7 +94,8 @@ TEST(test_metrics__counts_trouble)
 TEST(test_metrics__finds_its_mutex_when_there_is_something)
 {
     struct simba__loop_metrics all = {.owned = 0};
-    struct simba__contender_metrics first = {NULL}, second = {NULL};
+    struct simba__contender_metrics first = {.counts = NULL},
+                                    second = {.counts = NULL};
 
     simba__metrics_ask(&first, 1000);
     assert_int_equal(all.mutexes.count, 0);

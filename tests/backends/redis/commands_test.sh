@@ -52,7 +52,7 @@ in_scripts() {
 # The first of the words in braces, or the word that is chosen among two.
 in_sources() {
     cat "$store"/*.c | tr '\n' ' ' | tr -s ' ' |
-        grep -oE '(\{|\? |: |say_one\([^"]*|begin\([^"]*)"[A-Z]{3,}"(, "[A-Z]+")?' |
+        grep -oE '(\{|\? |: |say_one\([^"]*|send_about\([^"]*|begin\([^"]*)"[A-Z]{3,}"(, "[A-Z]+")?' |
         grep -oE '"[A-Z]{3,}"(, "[A-Z]+")?' | tr -d '"' |
         grep -vE '^(LOADING|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|CROSSSLOT|READONLY|MASTERDOWN|UNBLOCKED|OOM|BUSY|MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|DENIED|WRONGTYPE|NOSCRIPT)$' |
         sed -E 's/^(ACL|CLUSTER|CONFIG|PUBSUB), /\1|/; s/,.*//'
