@@ -97,7 +97,7 @@ TEST(test_bytes__of_a_contender_that_waits_are_few)
     }
     simba_store_close(waiters);
     simba_store_close(owners);
-    if (each == 0) {
+    if (each <= 0) { /* what SQLite keeps is subtracted all the same */
         print_message("the heap is not the C library's\n");
         skip();
     }
