@@ -498,7 +498,9 @@ int simba_locker_open(simba_store *store,
         free_locker(l);
         return rc;
     }
+    simba_loop_enter(store->loop); /* others may wake it already */
     base->contention.core.tenure = &l->tenure;
+    simba_loop_leave(store->loop);
     *out = l;
     return SIMBA_OK;
 }

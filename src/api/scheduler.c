@@ -427,8 +427,8 @@ int simba_scheduler_open(simba_store *store,
     simba_loop_enter(store->loop);
     simba__contention_ask_progress(&s->lifecycle.base.contention,
                                    false); /* no work */
-    simba_loop_leave(store->loop);
     base->contention.core.tenure = &s->tenure;
+    simba_loop_leave(store->loop);
     *out = s;
     return SIMBA_OK;
 }
