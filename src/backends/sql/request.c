@@ -474,11 +474,6 @@ bool simba__sql_is_one_of_many(const struct simba__sql_request *request)
            request->self->races_lost[mark_of(request)] > 0 && !is_next(request);
 }
 
-static uint64_t hash_of(const simba_request *asked)
-{
-    return simba__fnv64(asked->mutex, strlen(asked->mutex));
-}
-
 int64_t simba__sql_lose_race(const struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
@@ -497,22 +492,9 @@ int64_t simba__sql_lose_race(const struct simba__sql_request *request)
         wait_ms = (int64_t)simba__rng_below(
             &self->rng, (uint64_t)(wait_ms < most_ms ? wait_ms : most_ms));
     }
-    self->late_for = hash_of(asked);
+    self->late_for = simba__fnv64(asked->mutex, strlen(asked->mutex));
     self->late_until_ms = now_ms + wait_ms;
     return wait_ms;
-}
-
-bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked)
-{
-    int64_t wait_ms = self->late_until_ms - simba_loop_now_ms();
-
-    if (wait_ms <= 0 || !asked->join || asked->position != 0 ||
-        hash_of(asked) != self->late_for) {
-        return false;
-    }
-    asked->reply.owner = simba_owner_none();
-    asked->reply.wait_ms = wait_ms;
-    return true;
 }
 
 /* Somebody was faster. Once that may happen. But of hundreds who come at once

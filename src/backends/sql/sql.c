@@ -35,6 +35,7 @@ static struct simba__sql_request *take(struct simba__sql_queue *queue,
 {
     struct simba__sql_request *request = *at;
 
+    assert(request != NULL);
     *at = request->next;
     if (request->next == NULL) {
         queue->last = at;

@@ -208,7 +208,6 @@ struct simba__sql_record {
     size_t peer_count, peer_room;
 };
 
-/* What is to be written. */
 struct simba__sql_change {
     bool is_any;
     bool is_quiet; /* then simba_mutex alone will say it all */
@@ -420,16 +419,13 @@ struct simba__sql {
     simba_timer notify_timer;             /* to connect it again */
     struct simba__backoff notify_backoff;
 
-    /* Mutexes, by a hash of their names, that had a queue when we last freed
-     * them: there, the fast release is not worth trying. */
-    bool has_queue[SIMBA__SQL_MARKS];
-    /* Likewise, that were not quiet when we last heard of them. */
-    bool is_loud[SIMBA__SQL_MARKS];
-    /* Likewise, that JVM contenders were seen at. */
+    /* Of mutexes, by a hash: they had a queue when we last freed them, so the
+     * fast release is not worth trying; were not quiet when we last heard; had
+     * JVM contenders; how often in a row others were faster. So nobody who
+     * comes anew asks for the last, by another hash, before that time. */
+    bool has_queue[SIMBA__SQL_MARKS], is_loud[SIMBA__SQL_MARKS];
     bool is_shared[SIMBA__SQL_MARKS];
-    /* Likewise, how often in a row others had changed them before we could. */
     uint8_t races_lost[SIMBA__SQL_MARKS];
-    /* So nobody who comes anew asks for the last of them, by a hash, before. */
     uint64_t late_for;
     int64_t late_until_ms;
     bool is_jvm_possible; /* they know such servers */
@@ -469,7 +465,6 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
                     simba_backend **out,
                     simba_error *error);
 
-/* The functions of a backend. */
 void simba__sql_close(simba_backend *self);
 void simba__sql_submit(simba_backend *self, simba_request *asked);
 void simba__sql_detach(simba_backend *self);
@@ -558,8 +553,7 @@ void simba__sql_notify_lost(struct simba__sql *self, const simba_error *error);
 /** Said by a dialect: it listens, or cannot. */
 void simba__sql_notify_settled(struct simba__sql *self,
                                enum simba__sql_notify notify);
-/** Said by a dialect: who waits for this mutex, or for any (NULL), is to ask.
- */
+/** Said by a dialect: who waits for this mutex (NULL: any) is to ask. */
 void simba__sql_wake(struct simba__sql *self, const char *mutex);
 /** Likewise for one mutex; not 0: it is offered for so long to another process,
  * and nobody here need ask the server before. */
@@ -576,11 +570,8 @@ void simba__sql_wake_offered(struct simba__sql *self,
 void simba__sql_start(struct simba__sql_request *request);
 /** Others were faster before, and it is not the next to have the mutex. */
 bool simba__sql_is_one_of_many(const struct simba__sql_request *request);
-/** What it wanted to write was not, or nobody knows: for how long it is to
- * wait before it tries again. */
+/** It was too late, or nobody knows: how long it is to wait until it tries. */
 int64_t simba__sql_lose_race(const struct simba__sql_request *request);
-/** Who comes anew is refused without the server, because it is to wait. */
-bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked);
 /** Said by a dialect: the statement under way has been answered. */
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_result *result);
@@ -714,13 +705,15 @@ void simba__sql_subscriptions_fini(struct simba__sql *self);
 
 /** An acquire has been answered: in the queue. */
 void simba__sql_waiter_note(const struct simba__sql_request *request);
-/** There is news for it: it is to ask the server. False: it does not wait. */
 /** Keep who owns it. False: no memory; those who wait ask for themselves. */
 bool simba__sql_keep_owner(struct simba__sql_subscription *at,
                            const simba_owner *owner);
+/** There is news for it: it is to ask the server. False: it does not wait. */
 bool simba__sql_waiter_call(struct simba__sql *self,
                             const char *mutex,
                             simba_attempt attempt);
+/** Who comes anew is refused without the server, because it is to wait. */
+bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked);
 /** Answer an acquire by what is known; false: ask the server. */
 bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
 /** It is in the queue no more, or will not be. */

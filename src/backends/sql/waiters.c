@@ -236,6 +236,19 @@ static bool answer_woken(const struct simba__sql *self,
     return true;
 }
 
+bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked)
+{
+    int64_t wait_ms = self->late_until_ms - simba_loop_now_ms();
+
+    if (wait_ms <= 0 || !asked->join || asked->position != 0 ||
+        simba__fnv64(asked->mutex, strlen(asked->mutex)) != self->late_for) {
+        return false;
+    }
+    asked->reply.owner = simba_owner_none();
+    asked->reply.wait_ms = wait_ms;
+    return true;
+}
+
 bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
 {
     struct simba__sql_subscription *at;

@@ -186,6 +186,20 @@ int simba__sqlite_tell(struct simba__sqlite *self,
     return rc;
 }
 
+static const struct simba__tenure *find_token(
+    const struct simba__mutex_record *mutex,
+    uint64_t token)
+{
+    const struct simba__tenure *tenure;
+    size_t i = 0;
+
+    while ((tenure = simba__mutex_tenure(mutex, i)) != NULL &&
+           tenure->owner.token != token) {
+        i++;
+    }
+    return tenure;
+}
+
 /* --- breaking ------------------------------------------------------------ */
 
 /* Whose tenure was broken: of several owners not always the oldest. */
@@ -193,7 +207,7 @@ static const char *name_broken(const struct simba__sqlite *self,
                                const simba_request *request)
 {
     const struct simba__tenure *tenure =
-        simba__sqlite_find_token(&self->record.before, request->token);
+        find_token(&self->record.before, request->token);
 
     return tenure == NULL ? "" : tenure->owner.id;
 }

@@ -496,20 +496,6 @@ struct writing {
     int rc;
 };
 
-const struct simba__tenure *simba__sqlite_find_token(
-    const struct simba__mutex_record *mutex,
-    uint64_t token)
-{
-    const struct simba__tenure *tenure;
-    size_t i = 0;
-
-    while ((tenure = simba__mutex_tenure(mutex, i)) != NULL &&
-           tenure->owner.token != token) {
-        i++;
-    }
-    return tenure;
-}
-
 /* Nothing else of a tenure changes. */
 static bool is_same_slot(const struct simba__tenure *was,
                          const struct simba__tenure *is)

@@ -596,11 +596,6 @@ void simba__sqlite_observers_tell(const struct simba__sqlite *self, char *line);
 
 void simba__sqlite_record_fini(struct simba__sqlite_record *record);
 
-/** The tenure with this token, or NULL. */
-const struct simba__tenure *simba__sqlite_find_token(
-    const struct simba__mutex_record *mutex,
-    uint64_t token);
-
 /** Read the mutex of a request, and correct it by who is dead. Within a
  * transaction, after record.now_ms was set. */
 int simba__sqlite_record_load(struct simba__sqlite *self,
