@@ -3,10 +3,10 @@
 # and all statements of a hand-over among 400, as the server counts them: a
 # hand-over must not grow with the queue.
 #
-#   with_postgres queue_plan_test.sh SIMBA STATEMENTS.SQL
-#   with_mysql queue_plan_test.sh SIMBA STATEMENTS.SQL
+#   with_postgres queue_plan_test.sh SIMBA STATEMENTS.SQL queue|hand_over
+#   with_mysql queue_plan_test.sh SIMBA STATEMENTS.SQL queue|hand_over
 set -eu
-simba=$1 statements=$2
+simba=$1 statements=$2 what=$3
 waiters=2000 most=60 hand_over_most=260
 me=$(printf '%032d' 77)
 case $SIMBA_SERVER_URL in
@@ -109,9 +109,19 @@ hand_overs() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-echo 1..3
 "$simba" init --store "$SIMBA_SERVER_URL" >/dev/null
 "$simba" lock m --store "$SIMBA_SERVER_URL" -- true
+if [ "$what" = hand_over ]; then
+    few=$(hand_overs 10)
+    many=$(hand_overs 110)
+    count=$(((many - few) / 100))
+    verdict=ok
+    [ "$count" -le $hand_over_most ] || verdict='not ok'
+    echo "$verdict 1 - a hand-over reads few rows of a long queue ($count)"
+    echo 1..1
+    [ "$verdict" = ok ]
+    exit
+fi
 for i in $(seq $waiters); do
     printf "%s('m', '%032d', 'x', 'p', 0, %d, 9000000000000)" \
         "$([ "$i" = 1 ] || echo ,)" $((i * 7)) "$i"
@@ -127,10 +137,4 @@ for name in load gone; do
     fi
     echo "ok $number - $name reads few rows of a long queue ($count)"
 done
-few=$(hand_overs 10)
-many=$(hand_overs 110)
-count=$(((many - few) / 100))
-verdict=ok
-[ "$count" -le $hand_over_most ] || verdict='not ok'
-echo "$verdict 3 - a hand-over reads few rows of a long queue ($count)"
-[ "$verdict" = ok ]
+echo 1..2
