@@ -89,6 +89,7 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 simba_add_layer(simba_runtime
   ${simba_src}/runtime/request.c
   ${simba_src}/runtime/contention.c
+  ${simba_src}/runtime/looks.c
   ${simba_src}/runtime/fork.c
   ${simba_src}/runtime/subscribers.c
   ${simba_src}/runtime/loop.c

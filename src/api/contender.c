@@ -495,7 +495,7 @@ enum simba_cause simba__contender_cause(
         [SIMBA__CAUSE_MAX_HOLD] = SIMBA_CAUSE_MAX_HOLD,
         [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED,
         [SIMBA__CAUSE_ASKED] = SIMBA_CAUSE_ASKED};
-    const simba_owner *seen = c->contention.owner;
+    const simba_owner *seen = simba__contention_heard(&c->contention);
 
     assert(update->tell & SIMBA__TELL_RELEASED);
     return update->cause == SIMBA__CAUSE_GONE && seen != NULL &&
@@ -549,7 +549,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
                           simba_error *error)
 {
     struct simba__contender *c = &lifecycle->base;
-    uint64_t rests;
+    uint32_t rests;
     bool is_unreleased;
     int rc = simba__store_check(c->store, error);
 

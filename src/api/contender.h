@@ -139,12 +139,12 @@ const char *simba__cause_text(enum simba_cause cause);
 /* The same for services and schedulers, which begin with it. */
 struct simba__lifecycle {
     struct simba__contender base; /* first: hooks get this */
-    _Atomic int wish; /* what the user wants; changed inside the loop */
+    _Atomic uint8_t wish; /* what the user wants; changed inside the loop */
 
     /* Inside the loop only. */
     bool is_contending; /* from START until STOPPED */
     bool is_unreleased; /* the store did not answer the last release */
-    uint64_t rests;     /* counted: it may be started again before a stopper
+    uint32_t rests;     /* counted: it may be started again before a stopper
                            looks */
 };
 

@@ -35,8 +35,8 @@ struct stop {
     int status;
 };
 
-/* Whether there is one: from the asking until it is called. */
-enum stop_due { NOT_DUE, AWAITED, QUEUED };
+/* In the place of one that is on its way to a callback thread. */
+static struct stop queued;
 
 struct simba_service {
     struct simba__lifecycle lifecycle; /* first: hooks get this */
@@ -44,10 +44,9 @@ struct simba_service {
     void *user;
 
     /* Changed inside the loop only. */
-    struct notes *notes; /* NULL while it only waits */
-    struct watch *watch; /* NULL: it has no on_changed */
-    struct stop *stop;   /* while AWAITED */
-    _Atomic int stop_due;
+    struct notes *notes;         /* NULL while it only waits */
+    struct watch *watch;         /* NULL: it has no on_changed */
+    _Atomic(struct stop *) stop; /* from the asking until it is called */
 };
 
 /* Most services of a store have the same, and share them: with the kind, to
@@ -107,7 +106,7 @@ static void run_stopped(struct simba__task *task)
     struct stop stop = *(struct stop *)task;
 
     free(task);
-    atomic_store(&stop.service->stop_due, NOT_DUE); /* it may ask again */
+    atomic_store(&stop.service->stop, NULL); /* it may ask again */
     if (stop.call != NULL) {
         stop.call(stop.user, stop.status);
     }
@@ -123,8 +122,7 @@ static void push_task(simba_service *s, struct simba__task *task)
  * before this is run. */
 static void push_stopped(simba_service *s)
 {
-    atomic_store(&s->stop_due, QUEUED);
-    push_task(s, &s->stop->task);
+    push_task(s, &atomic_exchange(&s->stop, &queued)->task);
 }
 
 /* Moves what the user knows to `after` and queues the callback. */
@@ -171,7 +169,9 @@ static void told(struct simba__contention *c,
     simba_service *s = (simba_service *)c;
     struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,
                                      .token = update->token};
+    const simba_owner *heard = simba__contention_heard(c);
     simba_owner none = simba_owner_none();
+    struct stop *stop;
 
     if (update->tell & SIMBA__TELL_RELEASED) {
         enum simba_cause cause =
@@ -189,7 +189,7 @@ static void told(struct simba__contention *c,
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         push_note(s, &s->notes->acquired, callbacks_of(s)->on_acquired,
-                  c->owner == NULL ? &none : c->owner);
+                  heard == NULL ? &none : heard);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         simba__contender_warn(&s->lifecycle.base,
@@ -199,8 +199,9 @@ static void told(struct simba__contention *c,
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         simba__lifecycle_rest(&s->lifecycle);
-        if (atomic_load(&s->stop_due) == AWAITED) {
-            s->stop->status =
+        stop = atomic_load(&s->stop);
+        if (stop != NULL && stop != &queued) {
+            stop->status =
                 s->lifecycle.is_unreleased ? SIMBA_EUNKNOWN : SIMBA_OK;
             push_stopped(s);
         }
@@ -212,6 +213,7 @@ static void answered(struct simba__contention *c,
                      int status,
                      const simba_error *error)
 {
+    const simba_owner *heard = simba__contention_heard(c);
     simba_service *s = (simba_service *)c;
 
     simba__contender_log_answer(&s->lifecycle.base, true, status, error);
@@ -219,8 +221,8 @@ static void answered(struct simba__contention *c,
         return;
     }
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine &&
-        s->watch != NULL && c->owner != NULL) {
-        push_change(s, c->owner);
+        s->watch != NULL && heard != NULL) {
+        push_change(s, heard);
     }
     if (simba__contention_rests(c)) {
         free(s->notes);
@@ -279,6 +281,7 @@ static struct simba__service_callbacks *share_callbacks(
                                               .on_acquired = given->on_acquired,
                                               .on_released = given->on_released,
                                               .on_changed = given->on_changed};
+        shared->kind.hooks.hears_owners = given->on_changed != NULL;
         store->last_callbacks = shared;
     }
     shared->services++;
@@ -382,14 +385,13 @@ int simba_service_stop_async(simba_service *s,
                           .call = on_stopped,
                           .user = user};
     simba_loop_enter(s->lifecycle.base.store->loop);
-    if (atomic_load(&s->stop_due) != NOT_DUE) {
+    if (atomic_load(&s->stop) != NULL) {
         rc = simba_error_set(
             error, SIMBA_EMISUSE, 0, "%s: the service is told to stop already",
             simba__contention_mutex(&s->lifecycle.base.contention));
     } else {
-        s->stop = stop;
+        atomic_store(&s->stop, stop); /* it may stop in the asking */
         stop = NULL;
-        atomic_store(&s->stop_due, AWAITED); /* it may stop in the asking */
         if (!simba__lifecycle_ask_stop(&s->lifecycle)) {
             push_stopped(s);
         }

@@ -11,6 +11,59 @@
 /* How long a store may take to keep what is told. */
 enum { TELL_MS = 5000 };
 
+/* --- configs ------------------------------------------------------------- */
+
+/* Most contenders of a loop are made alike, one after the other, and share. */
+struct simba__shared_config {
+    struct simba__contend_config config; /* first: machines point to it */
+    size_t users;
+    int64_t waiter_ms; /* of their acquires */
+};
+
+static struct simba__shared_config *shared_config_of(
+    const struct simba__contend_config *config)
+{
+    return (struct simba__shared_config *)(uintptr_t)config;
+}
+
+int64_t simba__contention_waiter_ms(const struct simba__contention *c)
+{
+    return shared_config_of(c->core.config)->waiter_ms;
+}
+
+/* NULL: no memory. */
+static const struct simba__contend_config *share_config(
+    simba_loop *loop,
+    const struct simba__contend_config *config)
+{
+    struct simba__shared_config *shared = loop->last_config;
+
+    if (shared == NULL ||
+        !simba__contend_config_is_same(&shared->config, config)) {
+        shared = malloc(sizeof *shared);
+        if (shared == NULL) {
+            return NULL;
+        }
+        *shared = (struct simba__shared_config){.config = *config};
+        loop->last_config = shared;
+    }
+    shared->users++;
+    return &shared->config;
+}
+
+static void unshare_config(simba_loop *loop,
+                           const struct simba__contend_config *config)
+{
+    struct simba__shared_config *shared = shared_config_of(config);
+
+    if (--shared->users == 0) {
+        if (loop->last_config == shared) {
+            loop->last_config = NULL;
+        }
+        free(shared);
+    }
+}
+
 /* --- the machine --------------------------------------------------------- */
 
 static void publish(struct simba__contention *c)
@@ -76,6 +129,18 @@ static void find_metrics(struct simba__contention *c)
     }
 }
 
+static void set_timer(struct simba__contention *c)
+{
+    int64_t at_ms = simba__contend_wake_at(&c->core);
+
+    if (simba__look_suits(c)) {
+        simba_timer_clear(c->loop, &c->timer);
+        simba__look_later(c, at_ms);
+    } else {
+        simba_timer_set(c->loop, &c->timer, at_ms);
+    }
+}
+
 /* What comes last may feed the machine again: a backend that answers at once
  * does so from within submit. */
 static void feed(struct simba__contention *c, struct simba__contend_event event)
@@ -92,6 +157,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     event.now_ms = now_us / 1000;
     event.rng = &c->loop->rng;
     event.is_full = simba__request_is_full(c->loop);
+    simba__look_forget(c);
     simba__contend_step(&c->core, &event, &update);
     publish(c);
     if (core->is_held) {
@@ -102,7 +168,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
         if (simba__ring_has(&c->timer)) {
             simba__request_unhold(c->loop, &c->timer);
         }
-        simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
+        set_timer(c);
     }
     /* Who was refused wants to be woken when it may be granted. */
     simba__subscriber_move(&c->subscriber,
@@ -135,6 +201,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     if (pending != NULL) {
         if (request->kind == SIMBA_ACQUIRE) {
             simba__metrics_ask(&c->metrics, now_us);
+            shared_config_of(core->config)->waiter_ms = request->waiter_ms;
         }
         pending->sent_ms = event.now_ms;
         simba__request_send(pending, &c->caller, c->loop->front);
@@ -172,6 +239,35 @@ static void wake_successor(const struct simba__contention *c, const char *id)
     }
 }
 
+/* An answer in hand. Before all have heard of it another may come, to another
+ * contender or to the same. */
+struct simba__heard {
+    const struct simba__contention *by; /* NULL: it has heard a newer one */
+    const simba_owner *owner;
+    struct simba__heard *before;
+};
+
+const simba_owner *simba__contention_heard(const struct simba__contention *c)
+{
+    const struct simba__heard *heard = c->loop->heard;
+
+    while (heard != NULL && heard->by != c) {
+        heard = heard->before;
+    }
+    return heard == NULL ? NULL : heard->owner;
+}
+
+static void forget_heard(simba_loop *loop, const struct simba__heard *heard)
+{
+    assert(loop->heard == heard);
+    loop->heard = heard->before;
+    for (struct simba__heard *h = heard->before; h != NULL; h = h->before) {
+        if (h->by == heard->by) {
+            h->by = NULL;
+        }
+    }
+}
+
 static void done(struct simba__caller *caller,
                  const struct simba__pending *pending,
                  int status,
@@ -193,9 +289,10 @@ static void done(struct simba__caller *caller,
     bool is_news = is_awaited && status == SIMBA_OK &&
                    request->kind != SIMBA_RELEASE &&
                    request->kind != SIMBA_LEAVE;
+    struct simba__heard heard = {c, &request->reply.owner, c->loop->heard};
 
     if (is_news) {
-        c->owner = &request->reply.owner;
+        c->loop->heard = &heard;
     }
     /* Counted before the machine hears of it, from what was. */
     if (is_heard && request->kind == SIMBA_ACQUIRE && status == SIMBA_OK &&
@@ -223,7 +320,7 @@ static void done(struct simba__caller *caller,
         c->hooks->answered(c, request, status, error);
     }
     if (is_news) {
-        c->owner = NULL;
+        forget_heard(c->loop, &heard);
     }
     if (c->teller != NULL && is_awaited && is_mine &&
         simba__contend_owner_until(&c->core) != 0) {
@@ -276,48 +373,6 @@ static void send_message(struct simba__contention *c)
     }
 }
 
-/* --- configs ------------------------------------------------------------- */
-
-/* Most contenders of a loop are made alike, one after the other, and share. */
-struct simba__shared_config {
-    struct simba__contend_config config; /* first: machines point to it */
-    size_t users;
-};
-
-/* NULL: no memory. */
-static const struct simba__contend_config *share_config(
-    simba_loop *loop,
-    const struct simba__contend_config *config)
-{
-    struct simba__shared_config *shared = loop->last_config;
-
-    if (shared == NULL ||
-        !simba__contend_config_is_same(&shared->config, config)) {
-        shared = malloc(sizeof *shared);
-        if (shared == NULL) {
-            return NULL;
-        }
-        *shared = (struct simba__shared_config){.config = *config};
-        loop->last_config = shared;
-    }
-    shared->users++;
-    return &shared->config;
-}
-
-static void unshare_config(simba_loop *loop,
-                           const struct simba__contend_config *config)
-{
-    struct simba__shared_config *shared =
-        (struct simba__shared_config *)(uintptr_t)config;
-
-    if (--shared->users == 0) {
-        if (loop->last_config == shared) {
-            loop->last_config = NULL;
-        }
-        free(shared);
-    }
-}
-
 /* --- life ---------------------------------------------------------------- */
 
 int simba__contention_open(struct simba__contention *c,
@@ -350,7 +405,7 @@ int simba__contention_open(struct simba__contention *c,
 
 void simba__contention_close(struct simba__contention *c)
 {
-    assert(c->core.phase == SIMBA__IDLE);
+    assert(c->core.phase == SIMBA__IDLE && c->look == SIMBA__NO_LOOK);
     simba_timer_clear(c->loop, &c->timer);
     simba__caller_leave(&c->caller);
     if (c->teller != NULL) {

@@ -29,6 +29,8 @@ struct simba__contention_hooks {
     /* What others may read was brought up to date. May be NULL. */
     void (*published)(struct simba__contention *self);
     size_t id_at; /* where its id is: so many bytes behind its first */
+    /* Each answer is wanted, for the owner it tells: no look spares it one. */
+    bool hears_owners;
 };
 
 /* Who tells about the owner, to those who look; nothing hangs on it. */
@@ -54,14 +56,13 @@ struct simba__contention {
     struct simba__caller caller;  /* of requests */
     struct simba__teller *teller; /* NULL: nothing is told */
     struct simba__contender_metrics metrics;
-    /* As it was just answered; NULL but while hooks hear of that, and then if
-     * they have heard of a newer answer already. */
-    const simba_owner *owner;
 
     /* Read from any thread (S3). */
     _Atomic int64_t owner_until_ms;
     _Atomic uint64_t token;
     _Atomic bool is_heard;
+
+    uint8_t look; /* enum simba__look_state; the loop's */
 
     /* What is said on any thread. */
     _Atomic bool is_returned;    /* on_released is back */
@@ -70,6 +71,25 @@ struct simba__contention {
     _Atomic int64_t progress_ms;
     struct simba__message message;
 };
+
+/* --- looks.c: one look for many who wait --------------------------------- */
+
+enum simba__look_state {
+    SIMBA__NO_LOOK,
+    SIMBA__LOOK_LATER, /* its timer is in the wheel */
+    SIMBA__LOOKING     /* it is among those who are looked for just now */
+};
+
+/** Need it not ask for itself when its backstop is due? */
+bool simba__look_suits(const struct simba__contention *c);
+
+/** Look for it then. Its timer must not be set. */
+void simba__look_later(struct simba__contention *c, int64_t at_ms);
+
+/** Do not. */
+void simba__look_forget(struct simba__contention *c);
+
+/* --- */
 
 /** Of which mutex, in a copy that lives as long as it; and who it is. */
 static inline const char *simba__contention_mutex(
@@ -110,6 +130,13 @@ void simba__contention_returned(struct simba__contention *c);
 /** From now on renew only so long after the last sign of progress, of which
  * this is one, as its config says; or without any. Inside the loop. */
 void simba__contention_ask_progress(struct simba__contention *c, bool is_asked);
+
+/** The owner, as it was just answered; NULL but while hooks hear of that, and
+ * then if they have heard of a newer answer already. Inside the loop. */
+const simba_owner *simba__contention_heard(const struct simba__contention *c);
+
+/** How long its positions in queues live, by its last acquire. */
+int64_t simba__contention_waiter_ms(const struct simba__contention *c);
 
 /** Does it only wait, so that nothing can be told before the next acquire is
  * sent, and is all back that was told before? */

@@ -654,6 +654,7 @@ static void free_loop(simba_loop *loop)
     pthread_mutex_destroy(&loop->mail_lock);
     pthread_mutex_destroy(&loop->lock);
     simba__hash_fini(&loop->subscribers);
+    free(loop->wheel);
     free(loop);
 }
 

@@ -109,6 +109,9 @@ struct simba_loop {
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
 
+    struct simba__heard *heard; /* of contention.c: the answers in hand */
+    struct simba__wheel *wheel; /* of looks.c; NULL: nobody looks for many */
+
     struct simba__rng rng;                    /* of its contenders */
     struct simba__shared_config *last_config; /* of them; NULL: none */
 

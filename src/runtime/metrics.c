@@ -75,12 +75,23 @@ void simba__loop_metrics_fini(struct simba__loop_metrics *loop)
 
 /* --- what happens -------------------------------------------------------- */
 
+static void begin(struct simba__contender_metrics *self, int64_t now_us)
+{
+    self->since_us = (uint64_t)now_us & ((UINT64_C(1) << 56) - 1);
+}
+
+static int64_t age_us(const struct simba__contender_metrics *self,
+                      int64_t now_us)
+{
+    return now_us - (int64_t)self->since_us;
+}
+
 void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us)
 {
     if (!self->is_waiting) {
         self->is_waiting = true;
         self->was_refused = false;
-        self->since_us = now_us;
+        begin(self, now_us);
     }
 }
 
@@ -105,7 +116,7 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
         void *count = (char *)counts + count_of_cause[update->cause];
 
         ++*(uint64_t *)count;
-        add(&counts->hold, now_us - self->since_us);
+        add(&counts->hold, age_us(self, now_us));
         self->is_owner = false;
         loop->owned--;
     }
@@ -113,10 +124,10 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
         counts->acquires++;
         counts->hand_overs += self->was_refused;
         counts->backstops += (tell & SIMBA__TELL_BACKSTOP) != 0;
-        add(&counts->wait, now_us - self->since_us);
+        add(&counts->wait, age_us(self, now_us));
         self->is_waiting = false;
         self->is_owner = true;
-        self->since_us = now_us;
+        begin(self, now_us);
         loop->owned++;
     }
     counts->overruns += (tell & SIMBA__TELL_OVERRUN) != 0;

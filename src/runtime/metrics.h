@@ -31,13 +31,13 @@ struct simba__loop_metrics {
     uint64_t contenders, owned;
 };
 
-/* One contender's. */
+/* One contender's, kept small: there may be 100,000. */
 struct simba__contender_metrics {
-    simba_counts *counts; /* of its mutex; NULL: not looked for yet */
-    int64_t since_us;     /* when it asked, or was granted */
-    bool is_waiting;      /* asked, and not granted yet */
-    bool was_refused;     /* since then */
-    bool is_owner;        /* granted, and not ended */
+    simba_counts *counts;   /* of its mutex; NULL: not looked for yet */
+    uint64_t since_us : 56; /* when it asked, or was granted */
+    bool is_waiting : 1;    /* asked, and not granted yet */
+    bool was_refused : 1;   /* since then */
+    bool is_owner : 1;      /* granted, and not ended */
 };
 
 /** Find where its mutex is counted; before anything is told. Late: a thousand

@@ -99,6 +99,14 @@ bool simba__hash_add(struct simba__hash *table,
                      struct simba__hash_link *link,
                      const char *key)
 {
+    return simba__hash_add_bytes(table, link, key, strlen(key));
+}
+
+bool simba__hash_add_bytes(struct simba__hash *table,
+                           struct simba__hash_link *link,
+                           const char *key,
+                           size_t length)
+{
     struct simba__hash_link **bucket;
 
     /* A table that cannot grow gets slower, and fails only when it is none. */
@@ -106,7 +114,7 @@ bool simba__hash_add(struct simba__hash *table,
         return false;
     }
     link->key = key;
-    link->length = (uint32_t)strlen(key);
+    link->length = (uint32_t)length;
     link->hash = simba__fnv32(key, link->length);
     bucket = bucket_of(table, link->hash);
     link->next = *bucket;

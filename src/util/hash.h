@@ -39,6 +39,10 @@ struct simba__hash_link *simba__hash_find_next(
 bool simba__hash_add(struct simba__hash *table,
                      struct simba__hash_link *link,
                      const char *key);
+bool simba__hash_add_bytes(struct simba__hash *table,
+                           struct simba__hash_link *link,
+                           const char *key,
+                           size_t length);
 
 /** Make a thing of so many bytes, zeroed, that begins with its link, and add it
  * by a copy of the key, which is freed with it. NULL: no memory. */

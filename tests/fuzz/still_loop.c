@@ -306,6 +306,20 @@ void simba_wake_first(simba_loop *loop, const char *mutex)
     (void)mutex;
 }
 
+void simba_loop_look(simba_loop *loop,
+                     void (*look)(simba_backend *self, simba_looks *looks),
+                     simba_backend *self)
+{
+    (void)loop;
+    (void)look;
+    (void)self;
+}
+
+void simba_looks_done(simba_looks *looks)
+{
+    (void)looks;
+}
+
 void simba_observed(simba_loop *loop,
                     const char *mutex,
                     const simba_owner *owner,

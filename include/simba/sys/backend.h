@@ -275,6 +275,49 @@ SIMBA_API void simba_observed(simba_loop *loop,
                               const simba_owner *owner,
                               uint64_t ended);
 
+/* --- one look for many who wait ------------------------------------------- */
+
+/** One who is in the queue and was told nothing: does it still stand there, and
+ * for how long must it wait? */
+typedef struct simba_look {
+    const char *mutex; /**< NULL: it does not want to know any more */
+    const char *id;
+    simba_attempt attempt;
+    int64_t waiter_ms; /**< so long its position shall live from now on */
+    /** To be filled in: how long to wait, as in simba_reply. Below 0, which it
+     * is at first: it must ask for itself, because something has changed or is
+     * not known. */
+    int64_t wait_ms;
+    bool is_head; /**< likewise: as in simba_reply */
+} simba_look;
+
+/** So many of them; those of one mutex stand together. */
+typedef struct simba_looks {
+    size_t count;
+    simba_look *look;
+} simba_looks;
+
+/**
+ * Once a lease each who waits asks by an acquire with `is_backstop`. Where a
+ * handle has many, this is called instead, for those whose time has come: renew
+ * their positions and fill in what there is to know, by as few commands as you
+ * can. Complete it exactly once with simba_looks_done(), at once or later, and
+ * within seconds; the names may go meanwhile.
+ *
+ * @param loop  the backend's
+ * @param look  inside the loop
+ * @param self  who looks; it is not called behind a shim
+ *
+ * Threads: inside the loop, once, before the first request.
+ */
+SIMBA_API void simba_loop_look(simba_loop *loop,
+                               void (*look)(simba_backend *self,
+                                            simba_looks *looks),
+                               simba_backend *self);
+
+/** They are answered, and gone. Inside the loop. */
+SIMBA_API void simba_looks_done(simba_looks *looks);
+
 /* --- the blocking adapter ------------------------------------------------ */
 
 typedef struct simba_worker simba_worker;
