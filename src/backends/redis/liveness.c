@@ -19,102 +19,63 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* The attempt and the token, as they stand in a tenure before its "<". */
-enum { NAME_MOST = SIMBA__REDIS_ATTEMPT + 22 };
+typedef struct simba__redis_subscription subscription_t;
 
-static size_t put_name(const struct simba__redis_sighting *sighting,
-                       char name[NAME_MOST])
+static bool is_seen(const subscription_t *s, uint64_t token, uint64_t renewals)
 {
-    return (size_t)snprintf(name, NAME_MOST,
-                            "%016" PRIx64 "%016" PRIx64 "%c%" PRIu64,
-                            sighting->attempt.high, sighting->attempt.low,
-                            sighting->mark, sighting->token);
-}
-
-/* S5: an attempt that has lapsed and asks again is another tenure, by its
- * token. */
-static bool is_named(const struct simba__redis_sighting *sighting,
-                     const char *tenure)
-{
-    char name[NAME_MOST];
-    size_t length = put_name(sighting, name);
-
-    return strncmp(name, tenure, length) == 0 && tenure[length] == '<';
-}
-
-static bool is_seen(const struct simba__redis_sighting *sighting,
-                    const struct simba__redis_script_reply *read)
-{
-    return read->lease_ms > 0 && sighting->until_ms != 0 &&
-           sighting->renewals == read->renewals &&
-           is_named(sighting, read->tenure);
+    return s->still_until_ms != 0 && s->seen_renewals == renewals &&
+           s->seen_token == token;
 }
 
 bool simba__redis_still_tenure(struct simba__redis *store,
                                const char *mutex,
                                char text[SIMBA__REDIS_STILL])
 {
-    const struct simba__redis_subscription *subscription =
-        simba__redis_subscription_find(store, mutex);
-    const struct simba__redis_sighting *sighting;
-    char name[NAME_MOST];
+    const subscription_t *s = simba__redis_subscription_find(store, mutex);
 
-    if (subscription == NULL) {
+    if (s == NULL || s->still_until_ms == 0 ||
+        simba_loop_now_ms() < s->still_until_ms) {
         return false;
     }
-    sighting = &subscription->sighting;
-    put_name(sighting, name);
-    snprintf(text, SIMBA__REDIS_STILL, "%s %" PRIu64, name, sighting->renewals);
-    return sighting->until_ms != 0 && simba_loop_now_ms() >= sighting->until_ms;
-}
-
-static uint64_t read_half(const char *attempt)
-{
-    char digits[SIMBA__REDIS_ATTEMPT / 2 + 1] = "";
-
-    memcpy(digits, attempt, sizeof digits - 1);
-    return strtoull(digits, NULL, 16);
+    snprintf(text, SIMBA__REDIS_STILL, "%" PRIu64 " %" PRIu32, s->seen_token,
+             s->seen_renewals);
+    return true;
 }
 
 /* Counted from here, and not from when the request was sent: a renewal may have
  * come before it to the server, but not after what we have read. */
-static void begin(struct simba__redis_sighting *sighting,
-                  const struct simba__redis_script_reply *read)
+static void begin(subscription_t *s,
+                  uint64_t token,
+                  int64_t lease_ms,
+                  uint64_t renewals)
 {
-    struct simba__lease lease = {.ttl_ms = read->lease_ms};
-    struct simba__redis_sighting seen = {.renewals = read->renewals};
+    struct simba__lease lease = {.ttl_ms = lease_ms};
 
-    memset(sighting, 0, sizeof *sighting);
-    if (read->lease_ms <= 0) {
-        return;
-    }
-    seen.attempt.high = read_half(read->tenure);
-    seen.attempt.low = read_half(read->tenure + SIMBA__REDIS_ATTEMPT / 2);
-    seen.mark = read->tenure[SIMBA__REDIS_ATTEMPT];
-    seen.token = strtoull(read->tenure + SIMBA__REDIS_ATTEMPT + 1, NULL, 10);
-    if (is_named(&seen, read->tenure)) { /* else it is none of ours */
-        seen.until_ms = simba_loop_now_ms() + simba__lease_over_ms(&lease);
-        *sighting = seen;
+    s->still_until_ms = 0;
+    if (lease_ms > 0 && token != 0) {
+        s->seen_token = token;
+        s->seen_renewals = (uint32_t)renewals;
+        s->still_until_ms = simba_loop_now_ms() + simba__lease_over_ms(&lease);
     }
 }
 
 void simba__redis_sight(struct simba__redis_request *r,
                         const struct simba__redis_script_reply *read)
 {
-    struct simba__redis_subscription *subscription =
+    subscription_t *s =
         simba__redis_subscription_find(r->store, r->request->mutex);
     simba_reply *reply = &r->request->reply;
-    struct simba__redis_sighting *sighting;
     int64_t now_ms = simba_loop_now_ms();
+    bool is_same;
 
-    if (subscription == NULL) {
+    if (s == NULL) {
         return;
     }
-    sighting = &subscription->sighting;
-    if (r->is_ending && !is_seen(sighting, read)) {
+    is_same =
+        read->lease_ms > 0 && is_seen(s, read->owner.token, read->renewals);
+    if (r->is_ending && !is_same) {
         simba__log(&r->store->log, SIMBA_LOG_WARN,
                    "redis %s: %s: its owner did not renew it for more than "
                    "its lease, and it was ended: the server's clock has gone "
@@ -122,12 +83,35 @@ void simba__redis_sight(struct simba__redis_request *r,
                    r->server->command.shown, r->request->mutex);
     }
     if (read->is_mine) { /* it is not waited for any more */
-        memset(sighting, 0, sizeof *sighting);
-    } else if (!is_seen(sighting, read)) {
-        begin(sighting, read);
+        s->still_until_ms = 0;
+    } else if (!is_same) {
+        begin(s, read->owner.token, read->lease_ms, read->renewals);
     }
-    if (!reply->mine && sighting->until_ms != 0 &&
-        sighting->until_ms - now_ms < reply->wait_ms) {
-        reply->wait_ms = sighting->until_ms - now_ms;
+    if (!reply->mine && s->still_until_ms != 0 &&
+        s->still_until_ms - now_ms < reply->wait_ms) {
+        reply->wait_ms = s->still_until_ms - now_ms;
     }
+}
+
+int64_t simba__redis_sight_again(struct simba__redis *store,
+                                 const char *mutex,
+                                 const struct simba__redis_seen *seen)
+{
+    subscription_t *s = simba__redis_subscription_find(store, mutex);
+    int64_t left_ms;
+
+    if (s == NULL) {
+        return -1;
+    }
+    if (s->still_until_ms == 0) {
+        return seen->lease_ms == 0 ? seen->left_ms : -1;
+    }
+    if (s->seen_token != seen->token) {
+        return -1;
+    }
+    if (!is_seen(s, seen->token, seen->renewals)) {
+        begin(s, seen->token, seen->lease_ms, seen->renewals);
+    }
+    left_ms = s->still_until_ms - simba_loop_now_ms();
+    return left_ms < seen->left_ms ? left_ms : seen->left_ms;
 }

@@ -142,7 +142,6 @@ struct simba__redis_channel *simba__redis_channel_open(
     if (channel == NULL) {
         return NULL;
     }
-    channel->requests.last = &channel->requests.first;
     channel->is_broadcast = id == NULL;
     channel->is_mark = id != NULL && strcmp(id, "@") == 0;
     channel->subscription = subscription;
@@ -150,6 +149,32 @@ struct simba__redis_channel *simba__redis_channel_open(
     subscription->channels = channel;
     subscribe(channel);
     return channel;
+}
+
+void simba__redis_channel_await(struct simba__redis_channel *channel,
+                                struct simba__redis_request *r)
+{
+    struct simba__redis_request *last = channel->last;
+
+    r->next_waiting = last == NULL ? r : last->next_waiting;
+    if (last != NULL) {
+        last->next_waiting = r;
+    }
+    channel->last = r;
+}
+
+void simba__redis_channel_leave(struct simba__redis_channel *channel,
+                                const struct simba__redis_request *r)
+{
+    struct simba__redis_request *before = channel->last;
+
+    while (before->next_waiting != r) {
+        before = before->next_waiting;
+    }
+    before->next_waiting = r->next_waiting;
+    if (channel->last == r) {
+        channel->last = before == r ? NULL : before;
+    }
 }
 
 /* --- one mutex ----------------------------------------------------------- */
@@ -188,7 +213,7 @@ static void close_subscription(struct simba__redis *store,
     while (*at != NULL) {
         struct simba__redis_channel *channel = *at;
 
-        if (channel->requests.first != NULL) {
+        if (channel->last != NULL) {
             at = &channel->sibling;
             continue;
         }
@@ -355,17 +380,14 @@ void simba__redis_subscriber_down(struct simba__redis_connection *conn)
 static void resume_requests(struct simba__redis_channel *channel,
                             const simba_error *why)
 {
-    struct simba__redis_request *r = channel->requests.first;
+    struct simba__redis_request *r;
 
-    channel->requests.first = NULL;
-    channel->requests.last = &channel->requests.first;
-    while (r != NULL) {
-        struct simba__redis_request *next = r->next_waiting;
-
+    while (channel->last != NULL) {
+        r = channel->last->next_waiting;
         assert(r->state == SIMBA__REDIS_SUBSCRIBING);
+        simba__redis_channel_leave(channel, r);
         r->next_waiting = NULL;
         simba__redis_request_subscribed(r, why);
-        r = next;
     }
 }
 
@@ -414,7 +436,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
     if (strcmp(part[0]->str, "subscribe") == 0) {
         if (channel->is_sent && !channel->is_open) {
             channel->is_open = true;
-            if (channel->requests.first != NULL) {
+            if (channel->last != NULL) {
                 resume_requests(channel, NULL);
             } else if (!channel->is_mark) { /* what came before we missed */
                 simba_wake(loop, channel->subscription->link.key);

@@ -128,6 +128,7 @@ static bool start_servers(struct simba__redis *store)
         is_started = store->cluster != NULL;
     }
     simba_loop_enter(store->base.loop);
+    simba_loop_look(store->base.loop, simba__redis_look, &store->base);
     for (int i = 0; i < count && is_started; i++) {
         is_started = simba__redis_server_add(store, &s->addresses[i]) != NULL;
     }

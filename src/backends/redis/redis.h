@@ -193,6 +193,10 @@ void simba__redis_connect(struct simba__redis_connection *conn,
 #define simba__redis_disconnect(conn, ...)                                     \
     simba_connection_break((conn)->link, __VA_ARGS__)
 
+/** Write a number in figures; returns how many. Any thread. */
+enum { SIMBA__REDIS_DIGITS = 21 };
+size_t simba__redis_put_number(char *text, uint64_t number);
+
 /** A command, in parts. */
 struct simba__redis_command {
     int count;
@@ -266,6 +270,7 @@ struct simba__redis_server {
     struct simba__redis_backlog backlog;
     bool was_ready;
     bool has_noted_grace; /* since the connection came up */
+    bool knows_look;      /* the script, likewise */
     int told;             /* why it is down, as was logged; 0: it is not */
 };
 
@@ -333,6 +338,7 @@ enum simba__redis_script_name {
     SIMBA__REDIS_READ,
     SIMBA__REDIS_BREAK,
     SIMBA__REDIS_CROWD, /* any of them, with several owners or a successor */
+    SIMBA__REDIS_LOOK,  /* for many who wait */
     SIMBA__REDIS_NOTES, /* what owners tell, and the record of breaks */
     SIMBA__REDIS_DOCTOR,
     SIMBA__REDIS_SCRIPTS
@@ -380,6 +386,9 @@ void simba__redis_keys_of_notes(struct simba__redis_keys *keys,
 
 /** How the script calls them. */
 const char *simba__redis_notes_verb(enum simba_request_kind kind);
+
+/** What the scripts must know of the store: their first argument. */
+const char *simba__redis_letters(const struct simba__redis *store);
 
 /** An attempt as the scripts know it. */
 void simba__redis_attempt_text(const simba_attempt *attempt,
@@ -505,8 +514,7 @@ struct simba__redis_script_reply {
     uint64_t ended;         /* read: likewise */
     const char *asked, *to; /* likewise; valid as the reply is */
     /* Of a tenure that counts its renewals: */
-    const char *tenure; /* begins with its attempt; valid as the reply is */
-    int64_t lease_ms;   /* that its owner asked for; 0: it does not count */
+    int64_t lease_ms; /* that its owner asked for; 0: it does not count */
     uint64_t renewals;
 };
 
@@ -539,21 +547,13 @@ struct simba__redis_channel {
     struct simba__hash_link link; /* by name, without what all begin with */
     struct simba__redis_subscription *subscription;
     struct simba__redis_channel *sibling; /* of the same mutex */
-    struct simba__redis_backlog requests; /* wait for the subscription */
-    uint64_t position;                    /* of the waiter; 0: not known */
-    bool is_sent;                         /* SUBSCRIBE was */
-    bool is_open;                         /* the server has confirmed it */
+    struct simba__redis_request *last; /* that waits for the subscription, and
+                                        * after it the first; NULL: none */
+    uint64_t position;                 /* of the waiter; 0: not known */
+    bool is_sent;                      /* SUBSCRIBE was */
+    bool is_open;                      /* the server has confirmed it */
     bool is_broadcast;
     bool is_mark; /* that we hear broadcasts; nothing is said there */
-};
-
-/* The tenure that keeps waiters waiting, as they saw it. */
-struct simba__redis_sighting {
-    simba_attempt attempt;
-    uint64_t token, renewals;
-    int64_t until_ms; /* it may stand still and be owned; boot clock; 0: there
-                       * is none */
-    char mark;        /* between attempt and token: "!" when it was broken */
 };
 
 /* One mutex, and what this process wants to hear about it. */
@@ -561,9 +561,14 @@ struct simba__redis_subscription {
     struct simba__hash_link link; /* by mutex */
     struct simba__redis_channel *channels;
     struct simba__redis_server *server; /* where they are subscribed */
-    enum simba_subscription wanted;
     int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
-    struct simba__redis_sighting sighting;
+    /* The tenure that keeps waiters waiting, as they saw it. Its token is its
+     * name: no other ever has it (S4). */
+    uint64_t seen_token;
+    int64_t still_until_ms; /* it may stand still and be owned; boot clock; 0:
+                             * there is none */
+    uint32_t seen_renewals; /* of an owner that has more nothing is ended */
+    enum simba_subscription wanted;
     /* To wake the waiters; NULL: all who were offered it have come. */
     struct simba__redis_lapse *lapse;
 };
@@ -580,6 +585,12 @@ struct simba__redis_channel *simba__redis_channel_open(
     struct simba__redis *store,
     const char *mutex,
     const char *id);
+
+/** Wait for its subscription; or no more. */
+void simba__redis_channel_await(struct simba__redis_channel *channel,
+                                struct simba__redis_request *r);
+void simba__redis_channel_leave(struct simba__redis_channel *channel,
+                                const struct simba__redis_request *r);
 
 /** What is subscribed of a mutex; NULL: nothing. */
 struct simba__redis_subscription *simba__redis_subscription_find(
@@ -618,7 +629,7 @@ void simba__redis_subscriptions_forget(struct simba__redis_server *server);
 
 /* --- liveness.c ---------------------------------------------------------- */
 
-enum { SIMBA__REDIS_STILL = SIMBA__REDIS_ATTEMPT + 48 };
+enum { SIMBA__REDIS_STILL = 2 * SIMBA__REDIS_DIGITS };
 
 /** The tenure that may be ended now, as the script acquire wants it; false:
  * none. */
@@ -630,6 +641,25 @@ bool simba__redis_still_tenure(struct simba__redis *store,
  * it may be ended, if that is before the server's clock ends it. */
 void simba__redis_sight(struct simba__redis_request *r,
                         const struct simba__redis_script_reply *read);
+
+/* What a look tells of the tenure that keeps them waiting. */
+struct simba__redis_seen {
+    int64_t left_ms; /* below 0: there is none of ours */
+    uint64_t token;
+    int64_t lease_ms; /* that its owner asked for; 0: it does not count */
+    uint64_t renewals;
+};
+
+/** The same after a look. How long to wait; below 0: it is another tenure, or
+ * may be ended, so that who waits must ask. */
+int64_t simba__redis_sight_again(struct simba__redis *store,
+                                 const char *mutex,
+                                 const struct simba__redis_seen *seen);
+
+/* --- look.c -------------------------------------------------------------- */
+
+/** See simba_loop_look(). */
+void simba__redis_look(simba_backend *self, simba_looks *looks);
 
 /* --- sentinel.c ---------------------------------------------------------- */
 

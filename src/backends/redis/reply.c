@@ -195,7 +195,6 @@ static bool read_tenure(const redisReply *value,
     read->ended = former;
     *transition_ms = transition;
     if (value->len > length + 1) {
-        read->tenure = tenure;
         read->lease_ms = strtoll(tenure + length + 1, &rest, 10);
         read->renewals = strtoull(rest, &rest, 10);
         read->asked = rest[0] == ' ' ? rest + 1 : "";

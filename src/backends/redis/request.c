@@ -67,7 +67,7 @@ static void finish(struct simba__redis_request *r,
     simba_request *request = r->request;
 
     if (r->state == SIMBA__REDIS_SUBSCRIBING) {
-        take_from_backlog(&r->channel->requests, r);
+        simba__redis_channel_leave(r->channel, r);
     }
     if (r->state == SIMBA__REDIS_UNSENT && r->server == NULL) {
         take_from_backlog(&store->backlog, r);
@@ -499,7 +499,7 @@ static bool await_channel(struct simba__redis_request *r, const char *id)
     }
     r->state = SIMBA__REDIS_SUBSCRIBING;
     r->channel = channel;
-    put_into_backlog(&channel->requests, r);
+    simba__redis_channel_await(channel, r);
     return true;
 }
 

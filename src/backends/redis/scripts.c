@@ -1,8 +1,9 @@
 /* The scripts, the keys of a mutex, the cluster's slot they are in, and how a
- * script is called. scripts.lua and crowd.lua say what the scripts do. */
+ * script is called. scripts.lua, crowd.lua and look.lua say what they do. */
 #include "backends/redis/redis.h"
 
 #include "backends/redis/crowd_lua.h"   /* made from crowd.lua */
+#include "backends/redis/look_lua.h"    /* made from look.lua */
 #include "backends/redis/scripts_lua.h" /* made from scripts.lua */
 
 #include <assert.h>
@@ -32,6 +33,7 @@ static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
                  SIMBA__REDIS_LUA_MEMBERS, SIMBA__REDIS_LUA_CROWD,
                  SIMBA__REDIS_LUA_CROWD_OFFER, SIMBA__REDIS_LUA_CROWD_CLAIM,
                  SIMBA__REDIS_LUA_CROWD_RENEW, SIMBA__REDIS_LUA_CROWD_END}},
+    [SIMBA__REDIS_LOOK] = {.own = {SIMBA__REDIS_LUA_LOOK}},
     [SIMBA__REDIS_NOTES] = {.own = {SIMBA__REDIS_LUA_NOTES}},
     [SIMBA__REDIS_DOCTOR] = {.own = {SIMBA__REDIS_LUA_DOCTOR}},
 };
@@ -73,8 +75,16 @@ const struct simba__redis_script *simba__redis_script(
 void simba__redis_attempt_text(const simba_attempt *attempt,
                                char text[SIMBA__REDIS_ATTEMPT + 1])
 {
-    snprintf(text, SIMBA__REDIS_ATTEMPT + 1, "%016" PRIx64 "%016" PRIx64,
-             attempt->high, attempt->low);
+    static const char digits[] = "0123456789abcdef";
+    enum { HALF = SIMBA__REDIS_ATTEMPT / 2 };
+
+    for (int i = 0; i < HALF; i++) {
+        int shift = 4 * (HALF - 1 - i);
+
+        text[i] = digits[attempt->high >> shift & 15];
+        text[HALF + i] = digits[attempt->low >> shift & 15];
+    }
+    text[SIMBA__REDIS_ATTEMPT] = '\0';
 }
 
 /* Which of the keys ends with an attempt. */
@@ -150,13 +160,16 @@ unsigned simba__redis_slot_of(const char *mutex)
 /* --- a call of a script --------------------------------------------------- */
 
 enum { ARGUMENTS_MOST = 16 };
+static_assert((int)SIMBA__REDIS_STILL > (int)SIMBA__REDIS_ATTEMPT, "too short");
 
 /* The words of a command that runs a script. */
 struct words {
     struct simba__redis_command command;
     const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
     size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    char texts[ARGUMENTS_MOST][SIMBA__REDIS_STILL]; /* were no text before */
+    char texts[ARGUMENTS_MOST][SIMBA__REDIS_STILL]; /* were no text before: the
+                                                     * longest is that of a
+                                                     * tenure, or an attempt */
     int text_count;
 };
 
@@ -168,16 +181,15 @@ static void add_word(struct words *words, const char *word, size_t length)
     words->length[words->command.count++] = length;
 }
 
+/* Times, positions and tokens: none is below 0. */
 static void add_number(struct words *words, int64_t value)
 {
     char *text = words->texts[words->text_count++];
-    int length = snprintf(text, sizeof words->texts[0], "%" PRId64, value);
 
-    add_word(words, text, (size_t)length);
+    add_word(words, text, simba__redis_put_number(text, (uint64_t)value));
 }
 
-/* What the scripts must know of the store: their first argument. */
-static const char *letters_of(const struct simba__redis *store)
+const char *simba__redis_letters(const struct simba__redis *store)
 {
     static const char *const letters[2][2] = {{"", "j"}, {"c", "cj"}};
 
@@ -273,7 +285,7 @@ bool simba__redis_send_script(struct simba__redis_request *r,
          i < (is_of_one ? SIMBA__REDIS_KEYS_OF_ONE : SIMBA__REDIS_KEYS); i++) {
         add_word(&words, keys.text[i], keys.length[i]);
     }
-    add_text(&words, letters_of(r->store));
+    add_text(&words, simba__redis_letters(r->store));
     if (is_of_one || r->script == SIMBA__REDIS_CROWD) {
         char *attempt = words.texts[words.text_count++];
 

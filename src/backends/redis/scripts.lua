@@ -111,7 +111,7 @@ end
 --
 -- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
 -- queue), position in us or 0, and if there is one a token that a new one must be
--- greater than, or '', and "attempt token renewals" of a tenure to be ended: its owner
+-- greater than, or '', and "token renewals" of a tenure to be ended: its owner
 -- did not renew it for a whole lease, by the clock of who asks.
 -- The reply's position is the one it would have got if it did not join; when
 -- refused it ends with 1 if one that was offered the mutex did not come, or with
@@ -522,7 +522,7 @@ if is_awaited then
     end
 end
 if owner and ARGV[9] and is_tenure_of(tenure, owner) and ARGV[9] ==
-    (string.match(tenure, '^%x+[ !]%d+') or '') .. ' ' ..
+    (string.match(tenure, '^%x+[ !](%d+)') or '') .. ' ' ..
     (renewals_of(tenure) or '') then
     redis.call('DEL', LEASE, TOKEN, TENURE)
     owner, tenure = false, false

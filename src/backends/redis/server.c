@@ -53,7 +53,7 @@ static void command_ready(struct simba__redis_connection *conn)
                                 "is a cluster: write redis+cluster://");
         return;
     }
-    server->has_noted_grace = false; /* it may have forgotten */
+    server->has_noted_grace = server->knows_look = false; /* it may forget */
     if (store->sentinel != NULL) {
         store->sentinel->misled = 0; /* what it named is one */
     }

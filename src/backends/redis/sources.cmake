@@ -7,7 +7,7 @@ set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources)
 foreach(name IN ITEMS admin cluster connection doctor handshake limits
-                      liveness notify redis reply request scripts sentinel
+                      liveness look notify redis reply request scripts sentinel
                       server settings)
   list(APPEND simba_redis_sources ${simba_redis_dir}/${name}.c)
 endforeach()
@@ -22,6 +22,9 @@ if(simba_has_redis)
   simba_embed_sections(
     ${simba_redis_include_dir}/backends/redis/crowd_lua.h
     ${simba_redis_dir}/crowd.lua SIMBA__REDIS_LUA_ "--")
+  simba_embed_sections(
+    ${simba_redis_include_dir}/backends/redis/look_lua.h
+    ${simba_redis_dir}/look.lua SIMBA__REDIS_LUA_ "--")
   simba_add_store(redis SOURCES ${simba_redis_sources}
                   LINK PkgConfig::hiredis)
 endif()
