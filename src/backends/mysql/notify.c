@@ -13,6 +13,8 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include "backends/sql/waiters.h"
+
 #include <mysqld_error.h>
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * us, a poll ten times a second takes the place of wake-ups; a hundred times at
  * first, when one has come who may soon be gone again. */
 #define _GNU_SOURCE
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "core/saturate.h"
 
@@ -123,7 +123,6 @@ static void send_heartbeat(struct simba__sql *self)
     self->is_beating = true;
     self->is_poll = must_poll(self) && now_ms < self->heartbeat_due_ms;
     if (!self->is_poll) {
-        self->heartbeat_number++;
         self->heartbeat_sent_ms = now_ms;
         self->heartbeat_due_ms = /* if it fails */
             simba__backoff_until(&self->heartbeat_backoff);
@@ -159,8 +158,10 @@ char *simba__sql_heartbeat_kept(const struct simba__sql *self)
 
     while (text != NULL &&
            (at = simba__sql_subscription_next(self, at)) != NULL) {
-        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
-             w = w->next) {
+        struct simba__sql_waiter *w = simba__sql_waiters(at);
+
+        for (uint32_t i = 0; i < at->waiter_count; i++, w++) {
+            w->is_expected = true;
             if (w->has_asked && count < KEPT_MOST) {
                 w->is_kept = true;
                 w->has_asked = false;
@@ -187,8 +188,9 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status)
     self->is_beating = false;
     while (status != SIMBA_OK &&
            (at = simba__sql_subscription_next(self, at)) != NULL) {
-        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
-             w = w->next) {
+        struct simba__sql_waiter *w = simba__sql_waiters(at);
+
+        for (uint32_t i = 0; i < at->waiter_count; i++, w++) {
             w->has_asked |= w->is_kept;
             w->is_kept = false;
         }
@@ -203,17 +205,20 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status)
  * queue that were when we asked, all must ask. */
 static void settle(struct simba__sql *self, struct simba__sql_subscription *at)
 {
-    int64_t expected = 0;
+    struct simba__sql_waiter *waiters = simba__sql_waiters(at);
+    uint32_t expected = 0;
     bool is_lost;
 
-    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
-        expected += w->since_heartbeat < self->heartbeat_number;
+    for (uint32_t i = 0; i < at->waiter_count; i++) {
+        expected += waiters[i].is_expected;
     }
-    is_lost = expected > 0 && (at->seen_heartbeat != self->heartbeat_number ||
-                               at->seen_waiting < expected);
+    is_lost = at->seen_waiting < expected;
+    at->seen_waiting = 0;
     self->has_lost_positions |= is_lost;
-    self->has_foreign |= at->is_foreign && at->waiters != NULL;
-    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
+    self->has_foreign |= at->is_foreign && at->waiter_count > 0;
+    for (uint32_t i = 0; i < at->waiter_count; i++) {
+        struct simba__sql_waiter *w = &waiters[i];
+
         w->must_ask |= is_lost;
         if (w->is_kept) {
             w->lapses_ms = self->heartbeat_sent_ms + self->heartbeat.waiter_ms;
@@ -239,14 +244,13 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
 
         at = name == NULL ? NULL : simba__sql_subscription_find(self, name);
         if (at != NULL) {
-            at->seen_heartbeat = self->heartbeat_number;
             at->seen_waiting =
-                simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
+                (uint32_t)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
             at->is_foreign = simba__sql_number(rows, i, IS_FOREIGN) != 0;
             owner = simba__sql_read_owner(rows, i);
             at->is_crowd = strcmp(owner.id, SIMBA__CROWD_ID) == 0;
             if (!at->is_crowd) { /* who of several was told, is told on */
-                (void)simba__sql_keep_owner(at, &owner);
+                (void)simba__sql_keep_owner(self, at, &owner);
             }
             /* Who cannot notify us may be none of ours. */
             if (!at->is_foreign) {

@@ -19,7 +19,7 @@
  *
  * Tenures of other implementations promise nothing of this, and are left
  * alone. */
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "core/lease.h"
 #include "core/saturate.h"

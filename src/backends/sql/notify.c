@@ -1,7 +1,7 @@
 /* Wake-ups: the notify session of a process, and who is told when a wake-up
  * comes. What it waits for in the server is the dialect's. */
 #define _GNU_SOURCE
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "util/container.h"
 
@@ -112,9 +112,8 @@ static void wake_all(struct simba__sql *self)
     struct simba__sql_subscription *at = NULL;
 
     while ((at = simba__sql_subscription_next(self, at)) != NULL) {
-        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
-             w = w->next) {
-            w->must_ask = true;
+        for (uint32_t i = 0; i < at->waiter_count; i++) {
+            simba__sql_waiters(at)[i].must_ask = true;
         }
     }
 }
@@ -139,14 +138,10 @@ void simba__sql_wake_until(struct simba__sql *self,
 {
     struct simba__sql_subscription *at =
         simba__sql_subscription_find(self, mutex);
-    struct simba__sql_waiter *first = at == NULL ? NULL : at->waiters;
 
     wake_asking(self, mutex);
-    if (first != NULL) {
-        for (struct simba__sql_waiter *w = first; w != NULL; w = w->next) {
-            first = w->position < first->position ? w : first;
-        }
-        first->must_ask = true;
+    if (at != NULL && at->waiter_count > 0) {
+        simba__sql_waiters(at)[0].must_ask = true;
     }
     pass_on(self, mutex, offered_ms);
 }

@@ -2,7 +2,7 @@
  * of `load` becomes a mutex record; what the model has changed in it is found,
  * and becomes the parameters of a statement. What has not changed is not
  * written, so that those who merely wait cost no disk. */
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "core/saturate.h"
 #include "util/array.h"

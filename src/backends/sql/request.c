@@ -4,7 +4,7 @@
  * (core/mutex_record.h), on what LOAD has read; nothing is locked meanwhile.
  * The write takes effect only if the mutex is still as it was loaded, and else
  * all is done anew. */
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include <assert.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static bool is_newcomer(const struct simba__sql_request *request)
     const struct simba__sql_subscription *at =
         simba__sql_subscription_find(request->self, request->asked->mutex);
 
-    return request->asked->position == 0 && at != NULL && at->waiters != NULL;
+    return request->asked->position == 0 && at != NULL && at->waiter_count > 0;
 }
 
 /* What is uncontended takes one round trip, by the fast path, unless that did

@@ -6,7 +6,7 @@
  * token 0, how many the waiter suffers that the mutex is offered to. It is read
  * when the owner is "slots@" or simba_tenure says so (`asked`). A row counts by
  * its attempt: one that others have left behind says nothing. */
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "util/array.h"
 

@@ -1,7 +1,7 @@
 /* The store: opening and closing it. Its requests: how they wait for a session,
  * and how they end. */
 #define _GNU_SOURCE
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "util/container.h"
 #include "util/file.h"
@@ -54,26 +54,81 @@ static bool is_urgent(const struct simba__sql_request *request)
            request->asked == &request->self->heartbeat;
 }
 
-/* Finds a request in a queue. */
-static struct simba__sql_request **find_in(struct simba__sql_queue *queue,
-                                           const struct simba__sql_request *it)
+static void clear(struct simba__sql_queue *queue)
+{
+    queue->first = NULL;
+    queue->last = &queue->first;
+}
+
+/* Takes a request out of a queue, if it is there. */
+static bool take_from(struct simba__sql_queue *queue,
+                      const struct simba__sql_request *it)
 {
     struct simba__sql_request **at = &queue->first;
 
     while (*at != NULL && *at != it) {
         at = &(*at)->next;
     }
-    return at;
+    return *at != NULL && take(queue, at) != NULL;
+}
+
+/* Puts all that are in one queue into another, where `at` points to. */
+static void splice(struct simba__sql_queue *queue,
+                   struct simba__sql_request **at,
+                   struct simba__sql_queue *from)
+{
+    if (from->first != NULL) {
+        *from->last = *at;
+        if (*at == NULL) {
+            queue->last = from->last;
+        }
+        *at = from->first;
+        clear(from);
+    }
 }
 
 /* Before those who are still in the queue: it came before them (S11). */
 static void put_first(struct simba__sql_queue *queue,
                       struct simba__sql_request *request)
 {
-    request->next = queue->first;
-    queue->first = request;
-    if (request->next == NULL) {
-        queue->last = &request->next;
+    struct simba__sql_queue one;
+
+    clear(&one);
+    put(&one, request);
+    splice(queue, &queue->first, &one);
+}
+
+/* --- behind one that is under way ---------------------------------------- */
+
+/* Thousands may wait for one mutex. Those that are in each other's way hang
+ * behind the one that is under way, so that nobody who looks for the next has
+ * to go past all of them each time. */
+
+/* It waits for the other, and so do those who waited for it. */
+static void hang_behind(struct simba__sql_request *other,
+                        struct simba__sql_request *request)
+{
+    put(&other->behind, request);
+    splice(&other->behind, other->behind.last, &request->behind);
+}
+
+/* They wait for themselves, where they stood. */
+static void let_all(struct simba__sql_request *request)
+{
+    struct simba__sql_queue *queue = &request->self->other;
+
+    splice(queue, &queue->first, &request->behind);
+}
+
+/* They wait for the first of them. */
+static void let_next(struct simba__sql_request *request)
+{
+    struct simba__sql_request *next = request->behind.first;
+
+    if (next != NULL) {
+        (void)take(&request->behind, &request->behind.first);
+        splice(&next->behind, &next->behind.first, &request->behind);
+        put_first(&request->self->other, next);
     }
 }
 
@@ -85,7 +140,8 @@ static void resume(struct simba__sql_request *request)
     request->is_put_off = false;
     simba_timer_set(self->base.loop, &request->deadline,
                     request->asked->deadline_ms);
-    put_first(&self->other, take(&self->late, find_in(&self->late, request)));
+    (void)take_from(&self->late, request);
+    put_first(&self->other, request);
     simba__sql_pump(self);
 }
 
@@ -107,6 +163,22 @@ static void leave_overdue(struct simba__sql_request *request)
     simba_timer_set(self->base.loop, &session->timer,
                     simba_loop_now_ms() + OVERDUE_MS);
     simba__sql_want(session, session->wanted);
+}
+
+/* Takes out one that hangs behind another. */
+static void take_behind(const struct simba__sql *self,
+                        const struct simba__sql_request *request)
+{
+    struct simba__sql_request *at = self->other.first;
+    bool is_found = false;
+
+    for (int i = 0; i < self->session_count && !is_found; i++) {
+        is_found = self->sessions[i]->request != NULL &&
+                   take_from(&self->sessions[i]->request->behind, request);
+    }
+    for (; at != NULL && !is_found; at = at->next) {
+        is_found = take_from(&at->behind, request);
+    }
 }
 
 /* Too late: on a session it has been sent, in a queue it has not. */
@@ -144,14 +216,13 @@ static void on_deadline(simba_timer *timer)
         return;
     }
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
-        struct simba__sql_request **at = find_in(queues[i], request);
-
-        if (*at != NULL) {
-            take(queues[i], at);
+        if (take_from(queues[i], request)) {
             simba__sql_end(request, SIMBA_EUNAVAIL, &error);
             return;
         }
     }
+    take_behind(self, request);
+    simba__sql_end(request, SIMBA_EUNAVAIL, &error);
 }
 
 /* --- ends ---------------------------------------------------------------- */
@@ -190,6 +261,7 @@ void simba__sql_end(struct simba__sql_request *request,
 
     assert(asked != NULL);
     leave_session(request);
+    let_next(request);
     simba_timer_clear(self->base.loop, &request->deadline);
     request->asked = NULL;
     if (self->spare_count < SPARE_MOST) {
@@ -213,10 +285,13 @@ void simba__sql_end_all(struct simba__sql_queue *queue,
 {
     struct simba__sql_request *request = queue->first, *next;
 
-    queue->first = NULL;
-    queue->last = &queue->first;
+    clear(queue);
     for (; request != NULL; request = next) {
-        next = request->next;
+        struct simba__sql_queue *behind = &request->behind;
+
+        *behind->last = request->next;
+        next = behind->first;
+        clear(behind);
         simba__sql_end(request, status, error);
     }
 }
@@ -226,6 +301,7 @@ void simba__sql_park(struct simba__sql_request *request)
     struct simba__sql *self = request->self;
 
     leave_session(request);
+    let_all(request);
     request->is_slow = true;
     request->is_driven = false; /* its caller has no descriptor to wait for */
     put(&self->parked, request);
@@ -238,6 +314,7 @@ void simba__sql_put_off(struct simba__sql_request *request, int64_t until_ms)
     struct simba__sql *self = request->self;
 
     leave_session(request);
+    let_all(request);
     request->is_slow = true;
     request->is_driven = false;
     request->is_put_off = true;
@@ -249,15 +326,7 @@ void simba__sql_put_off(struct simba__sql_request *request, int64_t until_ms)
 /* They were there before those who are still in the queue (S11). */
 void simba__sql_unpark(struct simba__sql *self)
 {
-    if (self->parked.first != NULL) {
-        *self->parked.last = self->other.first;
-        if (self->other.first == NULL) {
-            self->other.last = self->parked.last;
-        }
-        self->other.first = self->parked.first;
-        self->parked.first = NULL;
-        self->parked.last = &self->parked.first;
-    }
+    splice(&self->other, &self->other.first, &self->parked);
     simba__sql_pump(self);
 }
 
@@ -280,29 +349,38 @@ static bool is_for(const struct simba__sql_queue *queue, const char *mutex)
     return at != NULL;
 }
 
-/* Two of one process on one mutex would only be in each other's way. But a
- * renewal waits for none that is not urgent itself. Who comes later must not
- * pass one who waits for the notify session, or was put off, unless it has a
- * position already (S11). */
-static bool must_wait(const struct simba__sql *self,
-                      const struct simba__sql_request *request)
+/* Two of one process on one mutex would only be in each other's way; so which
+ * one is under way, that it must wait for? But a renewal waits for none that is
+ * not urgent itself. NULL: none. */
+static struct simba__sql_request *find_busy(
+    const struct simba__sql *self,
+    const struct simba__sql_request *request)
 {
     const char *mutex = request->asked->mutex;
     bool is_renewal = request->asked->kind == SIMBA_RENEW;
 
-    if (is_note(request)) {
-        return false;
-    }
-    for (int i = 0; i < self->session_count && mutex[0] != '\0'; i++) {
-        const struct simba__sql_request *other = self->sessions[i]->request;
+    for (int i = 0;
+         i < self->session_count && mutex[0] != '\0' && !is_note(request);
+         i++) {
+        struct simba__sql_request *other = self->sessions[i]->request;
 
         if (other != NULL && !is_note(other) &&
             strcmp(other->asked->mutex, mutex) == 0 &&
             (!is_renewal || is_urgent(other))) {
-            return true;
+            return other;
         }
     }
-    return !is_urgent(request) &&
+    return NULL;
+}
+
+/* Who comes later must not pass one who waits for the notify session, or was
+ * put off, unless it has a position already (S11). */
+static bool must_wait(const struct simba__sql *self,
+                      const struct simba__sql_request *request)
+{
+    const char *mutex = request->asked->mutex;
+
+    return !is_note(request) &&
            (is_for(&self->parked, mutex) ||
             (request->asked->position == 0 && is_for(&self->late, mutex)));
 }
@@ -311,13 +389,13 @@ static bool must_wait(const struct simba__sql *self,
 static struct simba__sql_request **find_next(struct simba__sql *self,
                                              struct simba__sql_queue **queue)
 {
-    struct simba__sql_request **at;
+    struct simba__sql_request **at, *busy;
     bool is_overdue = false;
     int acquirers = 0;
 
     *queue = &self->urgent;
     for (at = &self->urgent.first; *at != NULL; at = &(*at)->next) {
-        if (!must_wait(self, *at)) {
+        if (find_busy(self, *at) == NULL) {
             return at;
         }
     }
@@ -331,9 +409,15 @@ static struct simba__sql_request **find_next(struct simba__sql *self,
     if (is_overdue && simba__sql_session_find(self, SIMBA__SQL_IDLE) == NULL) {
         return NULL; /* it will be idle soon, or lost */
     }
-    for (at = &self->other.first;
-         *at != NULL && acquirers < SIMBA__SQL_ACQUIRERS; at = &(*at)->next) {
-        if (!must_wait(self, *at)) {
+    at = &self->other.first;
+    while (*at != NULL && acquirers < SIMBA__SQL_ACQUIRERS) {
+        busy = find_busy(self, *at);
+        if (busy != NULL) {
+            hang_behind(busy, take(&self->other, at));
+        } else if (must_wait(self, *at)) { /* who is behind it need not */
+            splice(&self->other, &(*at)->next, &(*at)->behind);
+            at = &(*at)->next;
+        } else {
             return at;
         }
     }
@@ -387,6 +471,7 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
     self->asked_ms = simba_loop_now_ms();
     request->self = self;
     request->asked = asked;
+    clear(&request->behind);
     request->is_slow = request->is_written = request->is_woken = false;
     request->was_created = request->was_ensured = false;
     request->was_booked = request->was_learnt = request->is_put_off = false;
@@ -503,10 +588,10 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->dialect = dialect;
     self->log =
         (struct simba__log){config->log, config->log_user, dialect->name};
-    self->urgent.last = &self->urgent.first;
-    self->other.last = &self->other.first;
-    self->parked.last = &self->parked.first;
-    self->late.last = &self->late.first;
+    clear(&self->urgent);
+    clear(&self->other);
+    clear(&self->parked);
+    clear(&self->late);
     self->backoff = self->notify_backoff = self->heartbeat_backoff =
         (struct simba__backoff){.first_ms = 20, .most_ms = 500};
     self->idle_timer.fire = simba__sql_close_idle;
@@ -567,8 +652,10 @@ void simba__sql_forked(simba_backend *backend)
 static void drop(struct simba__sql *self, struct simba__sql_request *request)
 {
     while (request != NULL) {
-        struct simba__sql_request *next = request->next;
+        struct simba__sql_request *next;
 
+        *request->behind.last = request->next;
+        next = request->behind.first;
         simba_loop_enter(self->base.loop);
         simba_timer_clear(self->base.loop, &request->deadline);
         if (request->asked != &self->heartbeat) {

@@ -27,6 +27,10 @@ struct simba__sql;
 struct simba__sql_session;
 struct simba__sql_request;
 
+struct simba__sql_queue {
+    struct simba__sql_request *first, **last;
+};
+
 /* --- statements ---------------------------------------------------------- */
 
 /* X(name, text); the first six are the fast path: worth preparing. */
@@ -310,6 +314,7 @@ struct simba__sql_request {
     struct simba__sql *self;
     struct simba__sql_session *session; /* NULL: in a queue */
     struct simba__sql_request *next;
+    struct simba__sql_queue behind; /* acquires of its mutex that wait for it */
     enum simba__sql_statement statement; /* under way */
     int missing;      /* of simba_mutex, as was known when it was sent */
     bool is_written;  /* a change was sent and not answered: may take effect */
@@ -341,45 +346,6 @@ enum { SIMBA__SQL_SESSIONS = 6, SIMBA__SQL_ACQUIRERS = 3 };
 
 /** How many mutexes share a mark. */
 enum { SIMBA__SQL_MARKS = 256 };
-
-struct simba__sql_queue {
-    struct simba__sql_request *first, **last;
-};
-
-/** One waiter of this process, as the server has told. */
-struct simba__sql_waiter {
-    struct simba__sql_waiter *next; /* at the same mutex */
-    simba_attempt attempt;
-    uint64_t position;
-    int64_t life_ms;          /* of its lease, unless it asks again */
-    int64_t lapses_ms;        /* so it is to be renewed by then; boot clock */
-    uint32_t since_heartbeat; /* it came after so many */
-    bool is_head;
-    bool must_ask;           /* there is news for it, or may be */
-    bool has_asked, is_kept; /* since the last heartbeat; by the present one */
-};
-
-/** A tenure that somebody waits for the end of, as it was last told. */
-struct simba__sql_sighting {
-    uint64_t token; /* 0: none, or one of another implementation */
-    int64_t ttl_at_ms, transition_at_ms;
-    int64_t lease_ms; /* the longest that those who wait ask for */
-    int64_t until_ms; /* over by then, if not renewed; boot clock */
-};
-
-/** A mutex that somebody of this process waits for or watches. */
-struct simba__sql_subscription {
-    struct simba__hash_link link; /* first; by its name */
-    enum simba_subscription subscription;
-    struct simba__sql_waiter *waiters;
-    struct simba__sql_owner *owner; /* as last told, to those who wait */
-    struct simba__sql_sighting sighting;
-    int64_t held_until_ms;   /* likewise: asking earlier makes no sense */
-    bool is_foreign;         /* somebody there cannot notify us */
-    bool is_crowd;           /* several own it, by the last heartbeat */
-    uint32_t seen_heartbeat; /* the newest that knew of us here */
-    int64_t seen_waiting;    /* and how many */
-};
 
 /** One open store. A dialect's own struct begins with it. */
 struct simba__sql {
@@ -432,6 +398,7 @@ struct simba__sql {
     bool is_jvm_expected; /* room is left for them, seen or not */
 
     struct simba__hash subscriptions; /* by mutex */
+    struct simba__hash names;         /* of owners */
     size_t waiter_count;
     const char *waking; /* a wake-up for this mutex is being passed on */
     int64_t waking_ms;  /* and it is offered to another process for so long */
@@ -443,7 +410,6 @@ struct simba__sql {
     bool is_poll;    /* and merely asks for news */
     bool has_lost_positions;
     bool has_foreign; /* of what we wait for, something must be polled */
-    uint32_t heartbeat_number;
     int64_t heartbeat_sent_ms, heartbeat_due_ms, poll_due_ms;
     int64_t foreign_since_ms; /* when that was last news */
     struct simba__backoff heartbeat_backoff;
@@ -692,56 +658,6 @@ void simba__sql_bind_slots(struct simba__sql_params *params,
                            const struct simba__sql_request *request,
                            char *kept);
 
-/* --- waiters.c ----------------------------------------------------------- */
-
-struct simba__sql_subscription *simba__sql_subscription_find(
-    const struct simba__sql *self,
-    const char *mutex);
-/** The next after one, or the first after NULL; NULL: no more. */
-struct simba__sql_subscription *simba__sql_subscription_next(
-    const struct simba__sql *self,
-    const struct simba__sql_subscription *after);
-void simba__sql_subscriptions_fini(struct simba__sql *self);
-
-/** An acquire has been answered: in the queue. */
-void simba__sql_waiter_note(const struct simba__sql_request *request);
-/** Keep who owns it. False: no memory; those who wait ask for themselves. */
-bool simba__sql_keep_owner(struct simba__sql_subscription *at,
-                           const simba_owner *owner);
-/** There is news for it: it is to ask the server. False: it does not wait. */
-bool simba__sql_waiter_call(struct simba__sql *self,
-                            const char *mutex,
-                            simba_attempt attempt);
-/** Who comes anew is refused without the server, because it is to wait. */
-bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked);
-/** Answer an acquire by what is known; false: ask the server. */
-bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
-/** It is in the queue no more, or will not be. */
-void simba__sql_waiter_forget(struct simba__sql *self,
-                              const simba_request *asked);
-
-/** The mutex is owned or offered for so long, by the server's clock, but not
- * longer than by ours. */
-void simba__sql_held_until(struct simba__sql_subscription *at, int64_t left_ms);
-
-/** Look at the tenure that was loaded. */
-void simba__sql_waiter_look(const struct simba__sql_request *request,
-                            struct simba__sql_subscription *at);
-
-/* --- liveness.c ---------------------------------------------------------- */
-
-/** The ttl_at to be written of a tenure that was extended. */
-int64_t simba__sql_counted_ttl_at(const simba_owner *was,
-                                  const simba_owner *owner);
-
-/** The tenure was looked at, at that time by the server's clock. */
-void simba__sql_sight(struct simba__sql_sighting *seen,
-                      const simba_owner *owner,
-                      int64_t store_ms);
-
-/** Is it over, whatever the server's clock says? */
-bool simba__sql_is_over(const struct simba__sql_sighting *seen);
-
 /* --- jvm.c --------------------------------------------------------------- */
 
 /** Is this row of the queue, or this offer, not one of ours? */
@@ -750,24 +666,6 @@ bool simba__sql_is_jvm(const struct simba__waiter *waiter);
 void simba__sql_jvm_look(struct simba__sql_request *request);
 /** Decided: a lease that was given ends when they ask. */
 void simba__sql_jvm_align(struct simba__sql_request *request);
-
-/* --- heartbeat.c --------------------------------------------------------- */
-
-void simba__sql_heartbeat_plan(struct simba__sql *self);
-void simba__sql_heartbeat_fired(simba_timer *timer);
-/** Send a heartbeat, without waiting until it is due. */
-void simba__sql_heartbeat_now(struct simba__sql *self);
-/** Somebody is in the queue anew, or still wants to be. */
-void simba__sql_heartbeat_asked(struct simba__sql *self,
-                                const struct simba__sql_waiter *waiter,
-                                const struct simba__sql_subscription *at);
-/** Those whose leases this heartbeat is to renew: attempts, with commas
- * between; to be freed. NULL: no memory. */
-char *simba__sql_heartbeat_kept(const struct simba__sql *self);
-void simba__sql_heartbeat_answered(struct simba__sql_request *request,
-                                   const struct simba__sql_rows *rows);
-/** Instead of simba_request_done(). */
-void simba__sql_heartbeat_done(struct simba__sql *self, int status);
 
 /* --- admin.c ------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * we know already: the heartbeat of the process (heartbeat.c) renews the leases
  * of all its waiters and looks for all of them at once. So the server is asked
  * only by who was woken, and by whom the heartbeat could not answer for. */
-#include "backends/sql/sql.h"
+#include "backends/sql/waiters.h"
 
 #include "core/saturate.h"
 
@@ -13,7 +13,7 @@
 /* While the heartbeat is late, ask again so soon. */
 enum { LATE_MS = 100 };
 
-/* --- subscriptions ------------------------------------------------------- */
+/* --- mutexes ------------------------------------------------------------- */
 
 struct simba__sql_subscription *simba__sql_subscription_find(
     const struct simba__sql *self,
@@ -43,54 +43,98 @@ static struct simba__sql_subscription *get(struct simba__sql *self,
                : simba__hash_new(&self->subscriptions, sizeof *at, mutex);
 }
 
-/* In as many bytes as its id has, for there may be 100,000. */
-enum { REST_AT = offsetof(simba_owner, is_broken) }; /* behind the id */
+/* --- owners -------------------------------------------------------------- */
 
-struct simba__sql_owner {
-    char rest[sizeof(simba_owner) - REST_AT];
-    char id[];
+/* An id, once for all mutexes of whoever bears it. */
+struct simba__sql_name {
+    struct simba__hash_link link; /* first; by the id */
+    size_t uses;
 };
 
-bool simba__sql_keep_owner(struct simba__sql_subscription *at,
+static void drop_name(struct simba__sql *self, struct simba__sql_name *name)
+{
+    if (name != NULL && --name->uses == 0) {
+        simba__hash_remove(&self->names, &name->link);
+        free(name);
+    }
+}
+
+/* NULL: no memory. */
+static struct simba__sql_name *use_name(struct simba__sql *self, const char *id)
+{
+    struct simba__sql_name *name =
+        (struct simba__sql_name *)simba__hash_find(&self->names, id);
+
+    if (name == NULL) {
+        name = simba__hash_new(&self->names, sizeof *name, id);
+    }
+    if (name != NULL) {
+        name->uses++;
+    }
+    return name;
+}
+
+/* Does it bear this id, or is it as little anybody's? */
+static bool is_kept(const struct simba__sql_subscription *at, const char *id)
+{
+    return strcmp(at->owner == NULL ? "" : at->owner->link.key, id) == 0;
+}
+
+bool simba__sql_keep_owner(struct simba__sql *self,
+                           struct simba__sql_subscription *at,
                            const simba_owner *owner)
 {
-    size_t size = strlen(owner->id) + 1;
-    struct simba__sql_owner *kept = at->owner;
+    struct simba__sql_name *name = at->owner;
 
-    if (kept == NULL || strlen(kept->id) + 1 != size) {
-        kept = realloc(kept, sizeof *kept + size);
-        if (kept == NULL) {
-            for (struct simba__sql_waiter *w = at->waiters; w != NULL;
-                 w = w->next) {
-                w->must_ask = true;
+    if (!is_kept(at, owner->id)) {
+        name = owner->id[0] == '\0' ? NULL : use_name(self, owner->id);
+        if (name == NULL && owner->id[0] != '\0') {
+            for (uint32_t i = 0; i < at->waiter_count; i++) {
+                simba__sql_waiters(at)[i].must_ask = true;
             }
             return false;
         }
-        at->owner = kept;
+        drop_name(self, at->owner);
     }
-    memcpy(kept->rest, (const char *)owner + REST_AT, sizeof kept->rest);
-    memcpy(kept->id, owner->id, size);
+    at->owner = name;
+    at->token = owner->token;
+    at->former = owner->former;
+    at->acquired_at_ms = owner->acquired_at_ms;
+    at->ttl_at_ms = owner->ttl_at_ms;
+    at->transition_at_ms = owner->transition_at_ms;
+    at->slots = owner->slots;
+    at->slot = owner->slot;
+    at->is_broken = owner->is_broken;
+    at->is_asked = owner->is_asked;
     return true;
 }
 
 static simba_owner kept_owner(const struct simba__sql_subscription *at)
 {
-    simba_owner owner = simba_owner_none();
+    simba_owner owner = {.is_broken = at->is_broken,
+                         .is_asked = at->is_asked,
+                         .slots = at->slots,
+                         .acquired_at_ms = at->acquired_at_ms,
+                         .ttl_at_ms = at->ttl_at_ms,
+                         .transition_at_ms = at->transition_at_ms,
+                         .token = at->token,
+                         .slot = at->slot,
+                         .former = at->former};
 
     if (at->owner != NULL) {
-        memcpy((char *)&owner + REST_AT, at->owner->rest,
-               sizeof at->owner->rest);
-        memcpy(owner.id, at->owner->id, strlen(at->owner->id) + 1);
+        memcpy(owner.id, at->owner->link.key, at->owner->link.length + 1);
     }
     return owner;
 }
 
+/* --- subscriptions ------------------------------------------------------- */
+
 /* Unless somebody still needs it. */
 static void drop(struct simba__sql *self, struct simba__sql_subscription *at)
 {
-    if (at->subscription == SIMBA_SUBSCRIBE_NONE && at->waiters == NULL) {
+    if (at->subscription == SIMBA_SUBSCRIBE_NONE && at->waiter_count == 0) {
         simba__hash_remove(&self->subscriptions, &at->link);
-        free(at->owner);
+        drop_name(self, at->owner);
         free(at);
     }
 }
@@ -106,7 +150,7 @@ void simba__sql_subscribe(simba_backend *backend,
             : get(self, mutex);
 
     if (at != NULL) {
-        at->subscription = subscription;
+        at->subscription = (uint8_t)subscription;
         drop(self, at);
     }
     simba__sql_heartbeat_plan(self);
@@ -117,15 +161,12 @@ void simba__sql_subscriptions_fini(struct simba__sql *self)
     struct simba__sql_subscription *at = NULL;
 
     while ((at = simba__sql_subscription_next(self, at)) != NULL) {
-        free(at->owner);
-        while (at->waiters != NULL) {
-            struct simba__sql_waiter *waiter = at->waiters;
-
-            at->waiters = waiter->next;
-            free(waiter);
+        if (at->waiter_count > 1) {
+            free(at->waiters.all);
         }
     }
     simba__hash_free(&self->subscriptions);
+    simba__hash_free(&self->names);
 }
 
 void simba__sql_held_until(struct simba__sql_subscription *at, int64_t left_ms)
@@ -157,20 +198,90 @@ void simba__sql_waiter_look(const struct simba__sql_request *request,
 
 /* --- waiters ------------------------------------------------------------- */
 
-/* Where a waiter hangs, and at which mutex; NULL: nowhere. */
-static struct simba__sql_waiter **find(const struct simba__sql *self,
-                                       const char *mutex,
-                                       simba_attempt attempt,
-                                       struct simba__sql_subscription **at)
+struct simba__sql_waiter *simba__sql_waiters(struct simba__sql_subscription *at)
 {
-    *at = simba__sql_subscription_find(self, mutex);
-    if (*at == NULL) {
+    return at->waiter_count > 1 ? at->waiters.all : &at->waiters.one;
+}
+
+/* How many of them stand before a position. */
+static uint32_t count_before(struct simba__sql_subscription *at,
+                             uint64_t position)
+{
+    const struct simba__sql_waiter *waiters = simba__sql_waiters(at);
+    uint32_t low = 0, high = at->waiter_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (waiters[middle].position < position) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Room for a power of two. False: no memory. */
+static bool put_in(struct simba__sql_subscription *at,
+                   const struct simba__sql_waiter *waiter)
+{
+    uint32_t count = at->waiter_count;
+    uint32_t before = count_before(at, waiter->position);
+    struct simba__sql_waiter *waiters = simba__sql_waiters(at);
+
+    if (count > 0 && (count & (count - 1)) == 0) {
+        waiters = realloc(count == 1 ? NULL : at->waiters.all,
+                          (size_t)count * 2 * sizeof *waiters);
+        if (waiters == NULL) {
+            return false;
+        }
+        if (count == 1) {
+            waiters[0] = at->waiters.one;
+        }
+        at->waiters.all = waiters;
+    }
+    memmove(&waiters[before + 1], &waiters[before],
+            (count - before) * sizeof *waiters);
+    waiters[before] = *waiter;
+    at->waiter_count++;
+    return true;
+}
+
+static void take_out(struct simba__sql_subscription *at,
+                     struct simba__sql_waiter *waiter)
+{
+    struct simba__sql_waiter *waiters = simba__sql_waiters(at);
+    struct simba__sql_waiter *end = waiters + at->waiter_count--;
+
+    memmove(waiter, waiter + 1, (size_t)((char *)end - (char *)(waiter + 1)));
+    if (at->waiter_count == 1) {
+        at->waiters.one = waiters[0];
+        free(waiters);
+    }
+}
+
+/* Finds it, by the position that it believes to have; NULL: it does not wait.
+ */
+static struct simba__sql_waiter *find(struct simba__sql_subscription *at,
+                                      simba_attempt attempt,
+                                      uint64_t position)
+{
+    struct simba__sql_waiter *waiters;
+    uint32_t i;
+
+    if (at == NULL || at->waiter_count == 0) {
         return NULL;
     }
-    for (struct simba__sql_waiter **w = &(*at)->waiters; *w != NULL;
-         w = &(*w)->next) {
-        if (simba__attempt_equal((*w)->attempt, attempt)) {
-            return w;
+    waiters = simba__sql_waiters(at);
+    i = count_before(at, position);
+    if (i < at->waiter_count &&
+        simba__attempt_equal(waiters[i].attempt, attempt)) {
+        return &waiters[i];
+    }
+    for (i = 0; i < at->waiter_count; i++) { /* who leaves need not know it */
+        if (simba__attempt_equal(waiters[i].attempt, attempt)) {
+            return &waiters[i];
         }
     }
     return NULL;
@@ -179,15 +290,13 @@ static struct simba__sql_waiter **find(const struct simba__sql *self,
 void simba__sql_waiter_forget(struct simba__sql *self,
                               const simba_request *asked)
 {
-    struct simba__sql_subscription *at;
-    struct simba__sql_waiter **where =
-        find(self, asked->mutex, asked->attempt, &at);
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, asked->mutex);
+    struct simba__sql_waiter *waiter =
+        find(at, asked->attempt, asked->position);
 
-    if (where != NULL) {
-        struct simba__sql_waiter *waiter = *where;
-
-        *where = waiter->next;
-        free(waiter);
+    if (waiter != NULL) {
+        take_out(at, waiter);
         self->waiter_count--;
         drop(self, at);
     }
@@ -197,13 +306,13 @@ bool simba__sql_waiter_call(struct simba__sql *self,
                             const char *mutex,
                             simba_attempt attempt)
 {
-    struct simba__sql_subscription *at;
-    struct simba__sql_waiter **where = find(self, mutex, attempt, &at);
+    struct simba__sql_waiter *waiter =
+        find(simba__sql_subscription_find(self, mutex), attempt, 0);
 
-    if (where != NULL) {
-        (*where)->must_ask = true;
+    if (waiter != NULL) {
+        waiter->must_ask = true;
     }
-    return where != NULL;
+    return waiter != NULL;
 }
 
 /* Of who asks because a wake-up was passed on to it just now, only the first of
@@ -251,10 +360,10 @@ bool simba__sql_is_early(const struct simba__sql *self, simba_request *asked)
 
 bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
 {
-    struct simba__sql_subscription *at;
-    struct simba__sql_waiter **where =
-        find(self, asked->mutex, asked->attempt, &at);
-    struct simba__sql_waiter *waiter = where == NULL ? NULL : *where;
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, asked->mutex);
+    struct simba__sql_waiter *waiter =
+        find(at, asked->attempt, asked->position);
     bool is_settled = self->notify == SIMBA__SQL_NOTIFY_READY ||
                       self->notify == SIMBA__SQL_NOTIFY_REFUSED;
     int64_t now_ms = simba_loop_now_ms();
@@ -290,35 +399,29 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
     const simba_request *asked = request->asked;
     const struct simba__sql_record *record = &request->record;
     struct simba__sql_subscription *at = get(self, asked->mutex);
-    struct simba__sql_waiter *waiter =
-        at == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
     bool was_foreign = at != NULL && at->is_foreign;
-    bool is_other =
-        at != NULL && (at->owner == NULL ||
-                       strcmp(at->owner->id, asked->reply.owner.id) != 0);
+    bool is_other = at != NULL && !is_kept(at, asked->reply.owner.id);
     /* Whether one that waits before it still lives, no heartbeat tells. */
     bool looks_again = asked->slots > 1 && !asked->reply.is_head &&
                        asked->reply.wait_ms <= SIMBA__LOOK_AGAIN_MS;
+    struct simba__sql_waiter waiter = {
+        .attempt = asked->attempt,
+        .position = asked->reply.position,
+        .life_ms = asked->waiter_ms < UINT32_MAX ? (uint32_t)asked->waiter_ms
+                                                 : UINT32_MAX,
+        .lapses_ms =
+            now_ms + simba__sql_change_life(&request->change, asked, record),
+        .is_head = asked->reply.is_head,
+        .must_ask = request->is_woken || looks_again};
 
-    if (waiter == NULL || !simba__sql_keep_owner(at, &asked->reply.owner)) {
-        free(waiter);
+    if (at == NULL || !simba__sql_keep_owner(self, at, &asked->reply.owner) ||
+        !put_in(at, &waiter)) {
         if (at != NULL) {
             drop(self, at);
         }
         return; /* it asks for itself */
     }
-    *waiter = (struct simba__sql_waiter){
-        .next = at->waiters,
-        .attempt = asked->attempt,
-        .position = asked->reply.position,
-        .life_ms = asked->waiter_ms,
-        .lapses_ms =
-            now_ms + simba__sql_change_life(&request->change, asked, record),
-        .since_heartbeat = self->heartbeat_number,
-        .is_head = asked->reply.is_head,
-        .must_ask = request->is_woken || looks_again};
-    at->waiters = waiter;
     /* Of those who own it or wait for it, some cannot or will not notify us. */
     at->is_foreign = record->is_foreign;
     for (size_t i = 1; i < record->peer_count && self->account != 0; i++) {
@@ -336,5 +439,5 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
     simba__sql_waiter_look(request, at);
     simba__sql_held_until(at, asked->reply.wait_ms);
     self->waiter_count++;
-    simba__sql_heartbeat_asked(self, waiter, at);
+    simba__sql_heartbeat_asked(self, &waiter, at);
 }

@@ -242,6 +242,41 @@ SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other)
     renew_in_the_end(&a);
 }
 
+/* Who waits until another of its process is done with the mutex keeps its
+ * deadline, and those behind it come in the order they came in (S11). */
+SQL_TEST(test_sql_faults__a_crowd_keeps_its_order_and_deadlines)
+{
+    enum { MANY = 6, LATE = 3 };
+    struct who a = person(&first, "a"), b = person(&first, "b");
+    simba_request requests[MANY];
+    uint64_t last = 0;
+
+    ask(&a);
+    ask(&b); /* everything is prepared, wake-ups come */
+    leave(&b);
+    server_hold(LOCK_LINE);
+    for (int i = 0; i < MANY; i++) {
+        b = person(&first, "b");
+        requests[i] = asking(&b);
+        if (i == LATE) {
+            requests[i].deadline_ms = simba_loop_now_ms() + 100;
+        }
+        fill_request(&b, &requests[i]);
+        handle_start(&first, &requests[i]);
+    }
+    assert_int_equal(handle_join(&first, &requests[LATE], &why),
+                     SIMBA_EUNAVAIL);
+    server_let_go();
+    for (int i = 0; i < MANY; i++) {
+        if (i != LATE) {
+            assert_int_equal(handle_join(&first, &requests[i], &why), SIMBA_OK);
+            assert_true(requests[i].reply.is_queued);
+            assert_true(requests[i].reply.position > last);
+            last = requests[i].reply.position;
+        }
+    }
+}
+
 SQL_TEST(test_sql_faults__a_deadline_is_kept)
 {
     struct who a = person(&first, "a");
