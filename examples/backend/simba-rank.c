@@ -100,12 +100,14 @@ static void stepped(struct ask *ask, int rc, const simba_error *e, char **reply)
 {
     simba_entry *entry = ask->who;
     char stands = rc == SIMBA_OK ? *reply[STANDS] : 'n';
+    simba_owner owner;
 
     if (rc == SIMBA_OK) {
         entry->token = number(reply[TOKEN]);
         entry->position = number(reply[POSITION]);
         entry->is_head = number(reply[AHEAD]) == 0;
-        entry->owner = read_owner(reply);
+        owner = read_owner(reply);
+        simba_entry_owner(entry, &owner);
     }
     simba_entry_done(entry, rc, e,
                      stands == 'f'                    ? SIMBA_STANDS_FIRST

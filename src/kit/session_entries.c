@@ -7,7 +7,6 @@
 #include "util/hash.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +79,8 @@ void simba_session_mutex_tidy(simba_session_store *self,
     if (mutex->entries == NULL && !mutex->is_observed && mutex->holds == 0) {
         struct simba__hash_link *link = to_link(mutex);
 
+        simba__session_tell(&mutex->owner, NULL);
+        free(mutex->more_numbers);
         simba__hash_remove(&self->mutexes->by_name, link);
         free(link);
     }
@@ -104,19 +105,12 @@ void simba_session_subscription(simba_backend *base,
 
 /* --- entries ------------------------------------------------------------- */
 
-/* As a mutex, with the attempt in figures. */
-enum { ATTEMPT_TEXT = 33 };
+/* As a mutex; the key is the attempt, byte for byte. */
 struct linked_entry {
     struct simba__hash_link by_attempt; /* first */
-    char key[ATTEMPT_TEXT];
+    unsigned references;
     _Alignas(max_align_t) simba_entry entry;
 };
-
-static void write_attempt(char key[ATTEMPT_TEXT], simba_attempt attempt)
-{
-    snprintf(key, ATTEMPT_TEXT, "%016" PRIx64 "%016" PRIx64, attempt.high,
-             attempt.low);
-}
 
 static struct linked_entry *entry_link(simba_entry *entry)
 {
@@ -127,11 +121,11 @@ simba_entry *simba__session_find(const simba_session_store *self,
                                  const simba_request *request)
 {
     struct simba__hash_link *link = NULL;
-    char key[ATTEMPT_TEXT];
 
-    write_attempt(key, request->attempt);
     if (self->mutexes != NULL) {
-        link = simba__hash_find(&self->mutexes->by_attempt, key);
+        link = simba__hash_find_bytes(&self->mutexes->by_attempt,
+                                      (const char *)&request->attempt,
+                                      sizeof request->attempt);
     }
     while (link != NULL &&
            strcmp(simba_session_mutex_name(
@@ -142,13 +136,27 @@ simba_entry *simba__session_find(const simba_session_store *self,
     return link == NULL ? NULL : &((struct linked_entry *)link)->entry;
 }
 
+/* Most mutexes have one or two entries. NULL: no memory. */
+enum { NUMBER_WORDS = SIMBA_SESSION_NUMBERS / 64 };
+static uint64_t *numbers_of(simba_session_mutex *mutex, unsigned word)
+{
+    if (word > 0 && mutex->more_numbers == NULL) {
+        mutex->more_numbers = calloc(NUMBER_WORDS - 1, sizeof(uint64_t));
+    }
+    return word == 0                     ? &mutex->numbers
+           : mutex->more_numbers == NULL ? NULL
+                                         : &mutex->more_numbers[word - 1];
+}
+
 static unsigned take_number(simba_session_mutex *mutex)
 {
-    for (unsigned i = 0; i < SIMBA_SESSION_NUMBERS / 64; i++) {
-        if (mutex->numbers[i] != UINT64_MAX) {
-            unsigned bit = (unsigned)__builtin_ctzll(~mutex->numbers[i]);
+    for (unsigned i = 0; i < NUMBER_WORDS; i++) {
+        uint64_t *word = numbers_of(mutex, i);
 
-            mutex->numbers[i] |= UINT64_C(1) << bit;
+        if (word != NULL && *word != UINT64_MAX) {
+            unsigned bit = (unsigned)__builtin_ctzll(~*word);
+
+            *word |= UINT64_C(1) << bit;
             return i * 64 + bit + 1;
         }
     }
@@ -158,7 +166,7 @@ static unsigned take_number(simba_session_mutex *mutex)
 static void drop_number(simba_session_mutex *mutex, unsigned number)
 {
     if (number <= SIMBA_SESSION_NUMBERS) {
-        mutex->numbers[(number - 1) / 64] &=
+        *numbers_of(mutex, (number - 1) / 64) &=
             ~(UINT64_C(1) << (number - 1) % 64);
     }
 }
@@ -171,19 +179,21 @@ simba_entry *simba__session_entry(simba_session_store *self,
         simba_session_mutex_get(self, request->mutex, true);
     simba_entry *entry =
         mutex == NULL ? NULL : simba__session_find(self, request);
+    size_t size = offsetof(struct linked_entry, entry) + self->ops->entry_size;
     struct linked_entry *linked;
 
     if (mutex == NULL || entry != NULL) {
         return entry;
     }
     assert(self->ops->entry_size >= sizeof *entry);
-    linked =
-        calloc(1, offsetof(struct linked_entry, entry) + self->ops->entry_size);
+    linked = calloc(1, size + strlen(request->id) + 1);
     if (linked != NULL) {
-        write_attempt(linked->key, request->attempt);
+        linked->entry.attempt = request->attempt;
     }
-    if (linked == NULL || !simba__hash_add(&self->mutexes->by_attempt,
-                                           &linked->by_attempt, linked->key)) {
+    if (linked == NULL ||
+        !simba__hash_add_bytes(&self->mutexes->by_attempt, &linked->by_attempt,
+                               (const char *)&linked->entry.attempt,
+                               sizeof request->attempt)) {
         free(linked);
         simba_session_mutex_tidy(self, mutex);
         return NULL;
@@ -191,11 +201,11 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry = &linked->entry;
     entry->store = self;
     entry->mutex = mutex;
-    entry->references = 1;
+    linked->references = 1;
     entry->number = take_number(mutex);
-    entry->attempt = request->attempt;
     entry->slots = request->slots > 1 ? request->slots : 0;
-    snprintf(entry->id, sizeof entry->id, "%s", request->id);
+    entry->id =
+        memcpy((char *)linked + size, request->id, strlen(request->id) + 1);
     entry->arrival = ++mutex->arrivals;
     entry->previous = mutex->last;
     *(mutex->last == NULL ? &mutex->entries : &mutex->last->next) = entry;
@@ -206,15 +216,17 @@ simba_entry *simba__session_entry(simba_session_store *self,
 
 void simba_entry_hold(simba_entry *entry)
 {
-    entry->references++;
+    entry_link(entry)->references++;
 }
 
 void simba_entry_drop(simba_entry *entry)
 {
-    assert(entry->references > 0);
-    if (--entry->references == 0) {
+    struct linked_entry *linked = entry_link(entry);
+
+    assert(linked->references > 0);
+    if (--linked->references == 0) {
         assert(entry->mutex == NULL);
-        free(entry_link(entry));
+        free(linked);
     }
 }
 
@@ -235,50 +247,126 @@ void simba__session_cancel(simba_exchange **exchange)
     }
 }
 
+/* --- owners --------------------------------------------------------------- */
+
+/* Thousands wait for one owner. Its id is as long as it is, not as it may be.
+ */
+enum { TOLD_REST = sizeof(simba_owner) - offsetof(simba_owner, is_broken) };
+struct simba_told_owner {
+    unsigned references;
+    char rest[TOLD_REST]; /* as in simba_owner, behind its id */
+    char id[];
+};
+
+void simba__session_tell(simba_told_owner **whom, simba_told_owner *owner)
+{
+    simba_told_owner *former = *whom;
+
+    if (owner != NULL) {
+        owner->references++;
+    }
+    *whom = owner;
+    if (former != NULL && --former->references == 0) {
+        free(former);
+    }
+}
+
+simba_owner simba_told_owner_read(const simba_told_owner *told)
+{
+    simba_owner owner = simba_owner_none();
+
+    if (told != NULL) {
+        memcpy(owner.id, told->id, strlen(told->id) + 1);
+        memcpy(&owner.is_broken, told->rest, sizeof told->rest);
+    }
+    return owner;
+}
+
+void simba_entry_owner(simba_entry *entry, const simba_owner *owner)
+{
+    size_t length = strlen(owner->id);
+    simba_told_owner *told = entry->mutex->owner;
+
+    if (length == 0) {
+        simba__session_tell(&entry->owner, NULL);
+        return;
+    }
+    if (told == NULL || strcmp(told->id, owner->id) != 0 ||
+        memcmp(told->rest, &owner->is_broken, sizeof told->rest) != 0) {
+        told = malloc(offsetof(struct simba_told_owner, id) + length + 1);
+        if (told != NULL) { /* else nobody is told */
+            told->references = 0;
+            memcpy(told->rest, &owner->is_broken, sizeof told->rest);
+            memcpy(told->id, owner->id, length + 1);
+            simba__session_tell(&entry->mutex->owner, told);
+        }
+    }
+    simba__session_tell(&entry->owner, told);
+}
+
 /* --- lines --------------------------------------------------------------- */
+
+/* Who comes has no key yet, so that it is not in the queue: one link will do
+ * for both. */
+simba_line_link *simba__session_link(simba_entry *entry, enum simba_line line)
+{
+    return &entry->lines[line == SIMBA_LINE_UNWATCHED];
+}
+
+static uint64_t key_of(const simba_entry *entry, enum simba_line line)
+{
+    return line == SIMBA_LINE_QUEUED ? entry->lined_at : entry->arrival;
+}
 
 static void leave_line(simba_entry *entry, enum simba_line line)
 {
-    simba_line_link *link = &entry->lines[line];
+    simba_line_link *link = simba__session_link(entry, line);
     simba_session_mutex *mutex = entry->mutex;
 
-    if (link->key != 0) {
-        *(link->previous == NULL ? &mutex->lines[line].first
-                                 : &link->previous->lines[line].next) =
-            link->next;
-        *(link->next == NULL ? &mutex->lines[line].last
-                             : &link->next->lines[line].previous) =
+    if (entry->is_in_line[line]) {
+        *(link->previous == NULL
+              ? &mutex->lines[line].first
+              : &simba__session_link(link->previous, line)->next) = link->next;
+        *(link->next == NULL
+              ? &mutex->lines[line].last
+              : &simba__session_link(link->next, line)->previous) =
             link->previous;
-        *link = (simba_line_link){0};
+        entry->is_in_line[line] = false;
     }
 }
 
 /* Most come last. */
-void simba__session_line_up(simba_entry *entry,
-                            enum simba_line line,
-                            uint64_t key)
+void simba__session_line_up(simba_entry *entry, enum simba_line line)
 {
     simba_session_mutex *mutex = entry->mutex;
-    simba_line_link *link = &entry->lines[line];
+    simba_line_link *link = simba__session_link(entry, line);
     simba_entry *before;
 
-    assert(key != 0);
-    if (link->key == key) {
+    if (entry->is_in_line[line] &&
+        (line != SIMBA_LINE_QUEUED || entry->lined_at == entry->position)) {
         return;
     }
     leave_line(entry, line);
-    before = mutex->lines[line].last;
-    while (before != NULL && before->lines[line].key > key) {
-        before = before->lines[line].previous;
+    if (line != SIMBA_LINE_UNWATCHED) {
+        leave_line(entry, line == SIMBA_LINE_QUEUED ? SIMBA_LINE_COMING
+                                                    : SIMBA_LINE_QUEUED);
     }
-    link->key = key;
+    if (line == SIMBA_LINE_QUEUED) {
+        entry->lined_at = entry->position;
+    }
+    before = mutex->lines[line].last;
+    while (before != NULL && key_of(before, line) > key_of(entry, line)) {
+        before = simba__session_link(before, line)->previous;
+    }
+    entry->is_in_line[line] = true;
     link->previous = before;
-    link->next =
-        before == NULL ? mutex->lines[line].first : before->lines[line].next;
-    *(before == NULL ? &mutex->lines[line].first : &before->lines[line].next) =
-        entry;
+    link->next = before == NULL ? mutex->lines[line].first
+                                : simba__session_link(before, line)->next;
+    *(before == NULL ? &mutex->lines[line].first
+                     : &simba__session_link(before, line)->next) = entry;
     *(link->next == NULL ? &mutex->lines[line].last
-                         : &link->next->lines[line].previous) = entry;
+                         : &simba__session_link(link->next, line)->previous) =
+        entry;
 }
 
 simba_entry *simba__session_first(simba_session_mutex *mutex,
@@ -293,10 +381,54 @@ simba_entry *simba__session_first(simba_session_mutex *mutex,
     return first;
 }
 
+/* --- who comes ----------------------------------------------------------- */
+
+/* Has it asked for a position, and has no key yet? */
+bool simba__session_is_coming(const simba_entry *entry)
+{
+    return entry->acquire != NULL && entry->acquire->join &&
+           entry->state != SIMBA_KEY_PRESENT && !entry->is_leaving;
+}
+
+/* Can those who come put their keys side by side? The first of them makes what
+ * they need: were they all refused for want of it, they would come again in
+ * another order. */
+bool simba__session_come_together(const simba_session_mutex *mutex)
+{
+    return mutex->store->ops->is_ordered && mutex->entries != NULL &&
+           mutex->entries->state == SIMBA_KEY_PRESENT;
+}
+
+/* S11: a server may carry out in any order what is sent side by side. So those
+ * of one process that come for a mutex put their keys one after the other; or
+ * after the one before was sent, which one in doubt is not yet. */
+bool simba__session_has_to_let_come(simba_entry *entry)
+{
+    simba_entry *before;
+
+    if (!simba__session_is_coming(entry)) {
+        return false;
+    }
+    simba__session_line_up(entry, SIMBA_LINE_COMING);
+    if (simba__session_first(entry->mutex, SIMBA_LINE_COMING,
+                             simba__session_is_coming) == entry) {
+        return false;
+    }
+    before = simba__session_link(entry, SIMBA_LINE_COMING)->previous;
+    while (before != NULL && !simba__session_is_coming(before)) {
+        before = simba__session_link(before, SIMBA_LINE_COMING)->previous;
+    }
+    return !simba__session_come_together(entry->mutex) ||
+           (before != NULL && (before->step != SIMBA_STEP_PUT ||
+                               before->state != SIMBA_KEY_ABSENT));
+}
+
+/* --- who lost one that it watched ---------------------------------------- */
+
 void simba_entry_unwatched(simba_entry *entry)
 {
     entry->is_unwatched = true;
-    simba__session_line_up(entry, SIMBA_LINE_UNWATCHED, entry->arrival);
+    simba__session_line_up(entry, SIMBA_LINE_UNWATCHED);
 }
 
 /* --- forgetting, and who is before whom ---------------------------------- */
@@ -328,6 +460,7 @@ void simba__session_forget(simba_entry *entry)
     entry->mutex = NULL;
     self->entry_count--;
     simba_timer_clear(self->base.loop, &entry->deadline);
+    simba__session_tell(&entry->owner, NULL);
     simba_session_mutex_tidy(self, mutex);
     simba_entry_drop(entry);
 }
@@ -346,8 +479,7 @@ bool simba__session_is_waiting(const simba_entry *entry)
 /* In its line by another position, it is put there anew when that is known. */
 static bool is_lined_up(const simba_entry *entry)
 {
-    return is_queued(entry) &&
-           entry->lines[SIMBA_LINE_QUEUED].key == entry->position;
+    return is_queued(entry) && entry->lined_at == entry->position;
 }
 
 bool simba__session_is_behind_ours(const simba_entry *entry)
@@ -365,11 +497,11 @@ static bool is_unwatched(const simba_entry *entry)
 
 void simba__session_wake_next(simba_session_mutex *mutex)
 {
-    const simba_entry *e =
+    simba_entry *e =
         simba__session_first(mutex, SIMBA_LINE_UNWATCHED, is_unwatched);
 
     while (e != NULL && !(e->is_unwatched && e->state == SIMBA_KEY_PRESENT)) {
-        e = e->lines[SIMBA_LINE_UNWATCHED].next;
+        e = simba__session_link(e, SIMBA_LINE_UNWATCHED)->next;
     }
     if (e != NULL) {
         simba_wake(mutex->store->base.loop, simba_session_mutex_name(mutex));

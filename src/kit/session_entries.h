@@ -13,19 +13,29 @@ simba_entry *simba__session_entry(simba_session_store *self,
 void simba__session_forget(simba_entry *entry);
 /** When a step that it begins now is of no use any more. */
 int64_t simba__session_until_ms(const simba_entry *entry);
+/** Let an entry or a mutex know of this owner, or of none, and no longer of
+ * another. */
+void simba__session_tell(simba_told_owner **whom, simba_told_owner *owner);
+
 /** Of an entry or a store: nobody awaits it any more. */
 void simba__session_cancel(simba_exchange **exchange);
 
-/** Put it into a line, where it belongs by this; or only the order of its
- * position has changed. */
-void simba__session_line_up(simba_entry *entry,
-                            enum simba_line line,
-                            uint64_t key);
+/** Put it into a line, where it belongs; or only its position has changed. */
+void simba__session_line_up(simba_entry *entry, enum simba_line line);
+/** Its neighbours there. */
+simba_line_link *simba__session_link(simba_entry *entry, enum simba_line line);
 /** The first of a line that is what it has to be; those before it are not, and
  * do not stay there. NULL: none is. */
 simba_entry *simba__session_first(simba_session_mutex *mutex,
                                   enum simba_line line,
                                   bool (*is)(const simba_entry *entry));
+
+/** Has it asked for a position, and has no key yet? */
+bool simba__session_is_coming(const simba_entry *entry);
+/** Must it wait with its put for one of this process that came before? */
+bool simba__session_has_to_let_come(simba_entry *entry);
+/** Can those who come put their keys side by side? */
+bool simba__session_come_together(const simba_session_mutex *mutex);
 
 /** Is it in the queue, and told when the one before it goes? */
 bool simba__session_is_waiting(const simba_entry *entry);

@@ -60,7 +60,7 @@ static void complete(const simba_entry *entry,
 
 static void tell_owners(const simba_entry *entry, simba_reply *reply)
 {
-    reply->owner = entry->owner;
+    reply->owner = simba_told_owner_read(entry->owner);
     reply->owned = entry->owned;
     reply->slots = entry->least;
     reply->slot = entry->slots != 0 ? SIMBA_NO_SLOT : 0;
@@ -75,6 +75,12 @@ static void refuse(simba_entry *entry, int64_t wait_ms)
     reply->position = reply->is_queued ? entry->position : 0;
     reply->wait_ms = wait_ms > 0 ? wait_ms : entry->lease_ms;
     tell_owners(entry, reply);
+    /* Thousands may wait: they keep no owner, and the mutex does only for those
+     * whom a look of another will answer. */
+    simba__session_tell(&entry->owner, NULL);
+    if (entry->mutex->entries == entry->mutex->last) {
+        simba__session_tell(&entry->mutex->owner, NULL);
+    }
     simba__deadline_complete(&entry->acquire, SIMBA_OK, NULL);
 }
 
@@ -107,7 +113,8 @@ static void grant(simba_entry *entry)
     entry->confirmed_ms = 0; /* nobody stands before it any more */
     if (lease_ms <= 0) {
         entry->is_head = true;
-        entry->owner = simba_owner_none(); /* nobody can have it but us */
+        /* nobody can have it but us */
+        simba__session_tell(&entry->owner, NULL);
         refuse(entry, wait_ms > 1 ? wait_ms : 1);
     } else {
         entry->is_unwatched = false;
@@ -157,11 +164,9 @@ static enum backstop backstop(simba_entry *entry)
     if (mutex->looker != NULL && mutex->looker != entry) {
         return WAITS;
     }
-    if (entry->confirmed_ms != 0 &&
+    if (entry->confirmed_ms != 0 && mutex->owner != NULL &&
         simba_loop_now_ms() - entry->confirmed_ms < entry->store->fresh_ms) {
-        if (mutex->owner.id[0] != '\0') {
-            entry->owner = mutex->owner;
-        }
+        simba__session_tell(&entry->owner, mutex->owner);
         return IS_CONFIRMED;
     }
     mutex->looker = entry;
@@ -172,9 +177,6 @@ static void end_look(simba_entry *entry, simba_session_mutex *mutex)
 {
     if (mutex->looker == entry) {
         mutex->looker = NULL;
-        if (entry->owner.id[0] != '\0') {
-            mutex->owner = entry->owner;
-        }
         simba__session_each(entry->store, mutex, go);
     }
 }
@@ -210,31 +212,16 @@ static void start(simba_entry *entry, enum simba_entry_step step)
                                : ops->remove)(entry);
 }
 
-/* Has it asked for a position, and has no key yet? */
-static bool is_coming(const simba_entry *entry)
-{
-    return entry->acquire != NULL && entry->acquire->join &&
-           entry->state != SIMBA_KEY_PRESENT && !entry->is_leaving;
-}
-
-/* S11: a server may carry out in any order what is sent side by side. So those
- * of one process that come for a mutex put their keys one after the other. */
-static bool has_to_let_come(simba_entry *entry)
-{
-    if (!is_coming(entry)) {
-        return false;
-    }
-    simba__session_line_up(entry, SIMBA_LINE_COMING, entry->arrival);
-    return simba__session_first(entry->mutex, SIMBA_LINE_COMING, is_coming) !=
-           entry;
-}
-
 static void let_next_come(simba_session_mutex *mutex)
 {
-    simba_entry *next =
-        simba__session_first(mutex, SIMBA_LINE_COMING, is_coming);
+    simba_entry *next = simba__session_first(mutex, SIMBA_LINE_COMING,
+                                             simba__session_is_coming);
+    const simba_entry *last = mutex->lines[SIMBA_LINE_COMING].last;
 
-    if (next != NULL) {
+    if (next != NULL && next != last && simba__session_is_coming(last) &&
+        last->step == SIMBA_STEP_NONE && simba__session_come_together(mutex)) {
+        simba__session_each(mutex->store, mutex, go);
+    } else if (next != NULL) {
         go(next);
     }
 }
@@ -254,7 +241,7 @@ static void go(simba_entry *entry)
     /* Somebody comes back to it: simba_session_ready(), let_next_come(). */
     if (!ops->is_ready(entry->store) ||
         (!entry->is_leaving &&
-         (entry->acquire == NULL || has_to_let_come(entry)))) {
+         (entry->acquire == NULL || simba__session_has_to_let_come(entry)))) {
         return;
     }
     if (entry->is_leaving) {
@@ -290,7 +277,7 @@ static void take_standing(simba_entry *entry, enum simba_standing standing)
         entry->state = SIMBA_KEY_PRESENT;
     }
     if (standing == SIMBA_STANDS_BEHIND) {
-        simba__session_line_up(entry, SIMBA_LINE_QUEUED, entry->position);
+        simba__session_line_up(entry, SIMBA_LINE_QUEUED);
     }
     entry->was_granted &= standing == SIMBA_STANDS_FIRST;
     if (entry->is_leaving) {

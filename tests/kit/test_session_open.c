@@ -22,6 +22,7 @@ struct one_store {
 
 static struct one_store *opened;
 static atomic_bool is_unsendable; /* what removes */
+static bool is_ordered;           /* the server is; puts tell their numbers */
 
 static void step_failed(simba_exchange *e, int status, const simba_error *error)
 {
@@ -45,8 +46,13 @@ static void send_step(simba_entry *base, const char *verb)
 
 static void put(simba_entry *entry)
 {
+    char verb[16] = "put";
+
+    if (is_ordered) {
+        snprintf(verb, sizeof verb, "put%u", entry->number);
+    }
     opened->puts++;
-    send_step(entry, "put");
+    send_step(entry, verb);
 }
 
 static void look(simba_entry *entry)
@@ -102,6 +108,7 @@ static size_t take_word(void *store,
     static const char words[] = "fbnv"; /* in the order of the standings */
     simba_exchange *e = NULL;
     struct one_entry *entry;
+    simba_owner owner;
 
     (void)store;
     if (memchr(bytes, '\n', size) == NULL) {
@@ -114,7 +121,8 @@ static size_t take_word(void *store,
                                      offsetof(struct one_entry, exchange));
         entry->base.token = 7;
         entry->base.position = 3;
-        entry->base.owner = simba_session_owner("me", 7, 1);
+        owner = simba_session_owner("me", 7, 1);
+        simba_entry_owner(&entry->base, &owner);
         simba_entry_done(
             &entry->base, SIMBA_OK, NULL,
             (enum simba_standing)(strchr(words, bytes[0]) - words));
@@ -149,8 +157,11 @@ static int open_one(const simba_backend_config *config,
                     simba_backend **backend,
                     simba_error *error)
 {
-    int rc = simba_session_open(config, &ops, backend, error);
+    simba_session_ops with = ops;
+    int rc;
 
+    with.is_ordered = is_ordered;
+    rc = simba_session_open(config, &with, backend, error);
     opened = (struct one_store *)*backend;
     return rc;
 }
@@ -192,13 +203,15 @@ static void on_done(simba_request *copy, int status, const simba_error *error)
     answered++;
 }
 
-static void ask_for(simba_request *request, enum simba_request_kind kind)
+static void ask_as(simba_request *request,
+                   enum simba_request_kind kind,
+                   uint64_t attempt)
 {
     *request = (simba_request)SIMBA_REQUEST_INIT;
     request->kind = kind;
     request->mutex = "m";
     request->id = "me";
-    request->attempt = (simba_attempt){1, 2};
+    request->attempt = (simba_attempt){1, attempt};
     request->join = true;
     request->ttl_ms = 60000;
     request->transition_ms = 1;
@@ -207,6 +220,11 @@ static void ask_for(simba_request *request, enum simba_request_kind kind)
     simba_loop_enter(opened->base.base.loop);
     one_table.submit(&opened->base.base, request);
     simba_loop_leave(opened->base.base.loop);
+}
+
+static void ask_for(simba_request *request, enum simba_request_kind kind)
+{
+    ask_as(request, kind, 2);
 }
 
 static simba_loop *open_at(int *listener, int *fd)
@@ -356,4 +374,103 @@ TEST(test_session_store__removal_that_was_not_sent_is_sent_again)
     expect(fd, "remove\n");
     say(fd, "nowhere\n");
     close_at(loop, listener, fd);
+}
+
+/* --- several of one process ---------------------------------------------- */
+
+static void come(simba_request requests[], int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        ask_as(&requests[i], SIMBA_ACQUIRE, (uint64_t)i + 1);
+    }
+}
+
+/* Who waits keeps no owner, and the mutex has the one that was told last. */
+static bool is_owner_shared(void)
+{
+    const simba_session_mutex *mutex;
+    bool is_so;
+
+    simba_loop_enter(opened->base.base.loop);
+    mutex = simba_session_mutex_get(&opened->base, "m", false);
+    is_so = mutex->entries->owner != NULL && mutex->last->owner == NULL &&
+            mutex->owner == mutex->entries->owner;
+    simba_loop_leave(opened->base.base.loop);
+    return is_so;
+}
+
+/* S11: where a server may carry them out in another order, each waits for the
+ * reply to the one before. */
+TEST(test_session_store__puts_wait_for_each_other)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request requests[3];
+
+    come(requests, 0, 3);
+    for (int i = 0; i < 3; i++) {
+        expect(fd, "put\n");
+        assert_int_equal(opened->puts, i + 1);
+        say(fd, i == 0 ? "first\n" : "behind\n");
+        await(answered == i + 1);
+    }
+    assert_string_equal(requests[2].reply.owner.id, "me");
+    assert_true(is_owner_shared());
+    close_at(loop, listener, fd);
+}
+
+/* The first alone, for it may have to make what all need. */
+TEST(test_session_store__puts_follow_the_first_side_by_side)
+{
+    int listener, fd;
+    simba_loop *loop;
+    simba_request requests[4];
+
+    is_ordered = true;
+    loop = open_at(&listener, &fd);
+    come(requests, 0, 3);
+    expect(fd, "put1\n");
+    assert_int_equal(opened->puts, 1);
+    say(fd, "first\n");
+    expect(fd, "put2\nput3\n");
+    come(requests, 3, 1);
+    expect(fd, "put4\n");
+    say(fd, "behind\nbehind\nbehind\n");
+    await(answered == 4);
+    close_at(loop, listener, fd);
+    is_ordered = false;
+}
+
+/* What became of them has to be found out first: the next would pass. */
+TEST(test_session_store__puts_follow_none_in_doubt)
+{
+    int listener, fd;
+    simba_loop *loop;
+    simba_request requests[4];
+
+    is_ordered = true;
+    loop = open_at(&listener, &fd);
+    come(requests, 0, 1);
+    expect(fd, "put1\n");
+    say(fd, "first\n");
+    await(answered == 1);
+    come(requests, 1, 2);
+    expect(fd, "put2\nput3\n");
+    close(fd);
+    await(answered == 3);
+    fd = admit(listener);
+    come(requests, 1, 3);
+    expect(fd, "put2\n");
+    assert_int_equal(opened->puts, 4);
+    say(fd, "behind\n");
+    await(answered == 4);
+    expect(fd, "put3\n");
+    assert_int_equal(opened->puts, 5);
+    say(fd, "behind\n");
+    await(answered == 5);
+    expect(fd, "put4\n");
+    say(fd, "behind\n");
+    await(answered == 6);
+    close_at(loop, listener, fd);
+    is_ordered = false;
 }

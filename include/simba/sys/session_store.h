@@ -27,6 +27,9 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_entry simba_entry;
 typedef struct simba_session_mutex simba_session_mutex;
 typedef struct simba_session_store simba_session_store;
+/** An owner as an entry was told of it; those who were told the same share it.
+ */
+typedef struct simba_told_owner simba_told_owner;
 
 /**
  * How long a session is certain, by its answered quorum writes.
@@ -94,14 +97,14 @@ enum simba_entry_step {
 
 /** What a put or a look has found. */
 enum simba_standing {
-    /** The entry owns the mutex, perhaps with others; its token and `owner` are
-       set. */
+    /** The entry owns the mutex, perhaps with others; its token is set, and
+     * simba_entry_owner() was told of it. */
     SIMBA_STANDS_FIRST,
     /** Its key is there, and somebody stands before it, whose going will wake
-     * us: the watch was set before this was seen. `position`, `is_head`,
-     * `owner` and `wait_ms` are set. */
+     * us: the watch was set before this was seen. `position`, `is_head` and
+     * `wait_ms` are set, and the owner. */
     SIMBA_STANDS_BEHIND,
-    /** It was refused and has no key. `owner` and `wait_ms` are set. */
+    /** It was refused and has no key. `wait_ms` is set, and the owner. */
     SIMBA_STANDS_NOWHERE,
     /** Its key has vanished: it has to be put once more. */
     SIMBA_STANDS_VANISHED
@@ -118,7 +121,6 @@ enum simba_line {
 };
 typedef struct simba_line_link {
     simba_entry *next, *previous;
-    uint64_t key; /**< what it is ordered by; 0: it is not in the line */
 } simba_line_link;
 
 /** One attempt of this process. Begins the author's own struct, of
@@ -131,9 +133,7 @@ struct simba_entry {
      * and used again. With the session it can name the key: a server's index
      * may keep names that were never used before for long. */
     unsigned number;
-    uint32_t slots;             /**< as asked for at first; 0: it alone */
-    enum simba_key_state state; /**< an author may find out more at any time */
-    enum simba_entry_step step; /**< the author's to be done with */
+    uint32_t slots; /**< as asked for at first; 0: it alone */
 
     /** The requests under way, or NULL. An author reads them in put(). */
     simba_request *acquire, *release, *renewal; /**< release: or leave */
@@ -148,29 +148,31 @@ struct simba_entry {
     uint64_t token;    /**< of the tenure */
     uint64_t position; /**< in the queue: smaller is earlier; not 0 */
     int64_t wait_ms;   /**< asking again earlier makes no sense; 0: the lease */
-    bool is_head;      /**< nobody stands before it but the owner */
-    bool is_unwatched; /**< set by simba_entry_unwatched(); an author clears it
-                          when it watches again */
     uint32_t owned, least; /**< with slots: `owned`, `slots` of simba_crowd */
+    /** An author may find out more at any time. */
+    enum simba_key_state state : 8;
+    enum simba_entry_step step : 8; /**< the author's to be done with */
+    bool is_head : 1;      /**< nobody stands before it but the owner */
+    bool is_unwatched : 1; /**< set by simba_entry_unwatched(); an author clears
+                              it when it watches again */
 
     /* The rest is this file's own; authors may read. */
-    bool is_leaving;  /**< to be removed, whatever it takes */
-    bool was_granted; /**< the tenure was told */
-    bool is_doubted;  /**< a step was not answered, and may come late */
-    bool is_renewal_queued;
-    int rounds; /**< steps of this acquire */
-    int references;
+    bool is_leaving : 1;  /**< to be removed, whatever it takes */
+    bool was_granted : 1; /**< the tenure was told */
+    bool is_doubted : 1;  /**< a step was not answered, and may come late */
+    bool is_renewal_queued : 1;
+    bool is_in_line[SIMBA_LINES];
+    uint8_t rounds;       /**< steps of this acquire */
     int64_t lease_ms;     /**< as asked for */
     int64_t lapses_ms;    /**< unless it is asked for again */
     int64_t confirmed_ms; /**< it stands as before; 0: not looked */
     simba_entry *next, *previous, *next_renewal;
-    simba_line_link lines[SIMBA_LINES];
-    uint64_t arrival; /**< later ones have a higher one */
+    simba_line_link lines[2]; /**< it comes, or is queued; and is unwatched */
+    uint64_t arrival;         /**< later ones have a higher one */
+    uint64_t lined_at;        /**< the position by which it is queued */
     simba_timer deadline;
-
-    /* Last, as thousands of entries are gone through by what is above. */
-    simba_owner owner; /**< set by the author: who owns the mutex, or none */
-    char id[SIMBA_ID_MAX + 1];
+    simba_told_owner *owner; /**< simba_entry_owner(); NULL: none */
+    const char *id;          /**< behind the author's struct */
 };
 
 /** So many numbers of entries are used again; who has a higher one is alone
@@ -187,11 +189,12 @@ struct simba_session_mutex {
     } lines[SIMBA_LINES];
     uint64_t arrivals; /**< how many have ever come */
     bool is_observed;
-    simba_entry *looker; /**< looks for all who ask in case */
-    simba_owner owner;   /**< as the last looker has seen it */
-    uint64_t numbers[SIMBA_SESSION_NUMBERS / 64]; /**< in use, a bit for each */
-    unsigned beyond; /**< how many have got a higher one */
-    int holds;       /**< it must not be forgotten now */
+    simba_entry *looker;     /**< looks for all who ask in case */
+    simba_told_owner *owner; /**< as it was told last; NULL: never */
+    uint64_t numbers;        /**< in use, a bit for each of the first 64 */
+    uint64_t *more_numbers;  /**< of those behind them; NULL: none was used */
+    unsigned beyond;         /**< how many have got a higher one */
+    int holds;               /**< it must not be forgotten now */
 };
 
 /** A session store: the author's part. All MUST be there unless it says MAY; a
@@ -235,6 +238,11 @@ typedef struct simba_session_ops {
     /** A tenure outlives its session: the key of an owner stays until it is
      * removed or taken over. */
     bool is_tenure_lasting;
+    /** What is sent is carried out in the order in which it was sent. So those
+     * who come for a mutex in which the oldest of this process has its key do
+     * not wait for each other's replies: put() is called for them side by
+     * side, in their order (S11). */
+    bool is_ordered;
 
     /** * What is certain of a tenure whose acquire or renewal was submitted at
      * `since_ms` and has just been answered: the lease from there on. 0: not
@@ -364,6 +372,13 @@ SIMBA_API void simba_entry_done(simba_entry *entry,
                                 int status,
                                 const simba_error *error,
                                 enum simba_standing standing);
+
+/** Who owns the mutex, or none, as the step of this entry has seen it: to be
+ * told with the reply to its acquire, and while it owns the mutex with those to
+ * renewals. Before simba_entry_done(). Copied. */
+SIMBA_API void simba_entry_owner(simba_entry *entry, const simba_owner *owner);
+/** What it was told; NULL: none. Pure. */
+SIMBA_API simba_owner simba_told_owner_read(const simba_told_owner *told);
 
 /** A renewal was answered: SIMBA_OK and `is_mine`, or not ours any more; or it
  * failed. SIMBA_EBUSY: it was not tried, and will be with the next. */

@@ -64,7 +64,9 @@ static void get(struct admin *admin,
 
 static simba__etcd_owner owner_of(struct admin *admin)
 {
-    return simba__etcd_owner_read(&simba__etcd_got_of(&admin->txn, 'o')->kv);
+    simba__etcd_got got = simba__etcd_got_of(&admin->txn, 'o');
+
+    return simba__etcd_owner_read(&got.kv);
 }
 
 /* Of several owners each has a key of its own, which were not read yet. */
@@ -79,7 +81,7 @@ static bool lacks_members(const struct admin *admin,
 static void tell_members(struct admin *admin)
 {
     simba_reply *reply = &admin->base.request->reply;
-    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M')->all;
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M').all;
     char name[SIMBA__ETCD_MEMBER];
     simba_crowd crowd = {0};
     simba__etcd_owner who;
@@ -102,7 +104,7 @@ static void tell_members(struct admin *admin)
 static void take_read(struct admin *admin)
 {
     simba_reply *reply = &admin->base.request->reply;
-    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'Q')->all;
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'Q').all;
     simba__etcd_owner owner = owner_of(admin);
     simba__etcd_kv kv;
 
@@ -116,12 +118,13 @@ static void take_read(struct admin *admin)
         tell_members(admin);
     }
     reply->next_serial =
-        (uint64_t)simba__etcd_got_of(&admin->txn, 't')->kv.version + 1;
+        (uint64_t)simba__etcd_got_of(&admin->txn, 't').kv.version + 1;
     reply->serial = reply->next_serial - (reply->owner.id[0] != '\0');
     while (simba__etcd_next_kv(&all, &kv)) {
         simba__etcd_owner waits = simba__etcd_owner_read(&kv);
         simba_waiter waiter = {.position = (uint64_t)kv.create,
-                               .joined_at_ms = waits.acquired_at_ms};
+                               .joined_at_ms = waits.acquired_at_ms,
+                               .slots = (uint32_t)waits.lease_ms};
 
         memcpy(waiter.id, waits.id, sizeof waiter.id);
         simba_request_add_waiter(admin->base.request, &waiter);
@@ -218,12 +221,13 @@ static bool read_listed(const simba__etcd_kv *kv,
 static void take_list(struct admin *admin)
 {
     static const char *const letters[] = {"O", "L", "W"};
-    const simba__etcd_got *got = admin->txn.got;
+    simba__etcd_got got =
+        simba__etcd_got_of(&admin->txn, admin->txn.asked[0][0]);
     size_t which = 0;
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
     simba_listed *all =
-        realloc(admin->listed, (admin->count + got->here + 1) * sizeof *all);
-    simba__pb_bytes rest = got->all;
+        realloc(admin->listed, (admin->count + got.here + 1) * sizeof *all);
+    simba__pb_bytes rest = got.all;
     simba__etcd_kv kv = {0};
 
     if (all == NULL) {
@@ -240,7 +244,7 @@ static void take_list(struct admin *admin)
             read_listed(&kv, letters[which][0], skip, &all[admin->count]);
     }
     admin->txn.from = NULL;
-    if (got->count > (int64_t)got->here && kv.key.length > 0) {
+    if (got.count > (int64_t)got.here && kv.key.length > 0) {
         snprintf(admin->from, sizeof admin->from, "%.*s\1", /* behind it */
                  (int)kv.key.length, kv.key.at);
         admin->txn.from = admin->from;
@@ -272,7 +276,7 @@ static void take_break(struct admin *admin)
 /* The one of several with this token. */
 static bool find_member(struct admin *admin, simba__etcd_owner *owner)
 {
-    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M')->all;
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M').all;
     bool is_found = false;
 
     while (!is_found && simba__etcd_next_member(&admin->txn, &all, owner,
@@ -341,7 +345,7 @@ static bool read_break(const simba__etcd_kv *kv,
 
 static void take_breaks(struct admin *admin)
 {
-    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'B')->all;
+    simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'B').all;
     size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
     simba__etcd_kv kv;
 
@@ -430,7 +434,9 @@ static void take_alarms(struct admin *admin)
         FIND(SERIOUS, "alarm", "%s",
              simba__pb_read(alarm).number[2] == 1
                  ? "a server has no space left in its quota: nothing can be "
-                   "acquired or renewed; compact, defragment, disarm the alarm"
+                   "acquired or renewed; compact, defragment, disarm the "
+                   "alarm, and on 3.4 let every member store a change before "
+                   "one is started again (docs/operations.md)"
                  : "a server's data is corrupt: replace it");
     }
     if (admin->is_denied) {
@@ -548,42 +554,57 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
 /* Each change of owner comes by itself, in order; after a gap they look. */
 static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
 {
-    simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, watch);
-    bool is_known = kv->mod != 0 && mutex->observed_token != 0;
+    simba__etcd_observer *observer = (simba__etcd_observer *)watch;
+    const simba_session_mutex *mutex = &observer->mutex->base;
+    bool is_known = kv->mod != 0 && observer->token != 0;
     simba__etcd_owner owner = {0};
     simba_owner told;
 
     if (kv->mod != 0 && !kv->is_gone) {
         owner = simba__etcd_owner_read(kv);
-        if (owner.token == mutex->observed_token && !owner.is_crowd) {
+        if (owner.token == observer->token && !owner.is_crowd) {
             return; /* asked again, or broken */
         }
         is_known &= !owner.is_crowd;
     }
     told = simba__etcd_owner_told(&owner);
-    simba_observed(
-        mutex->base.store->base.loop, simba_session_mutex_name(&mutex->base),
-        is_known ? &told : NULL, is_known ? mutex->observed_token : 0);
+    simba_observed(mutex->store->base.loop, simba_session_mutex_name(mutex),
+                   is_known ? &told : NULL, is_known ? observer->token : 0);
     if (owner.is_there) {
-        mutex->observed_token = owner.token;
+        observer->token = owner.token;
     }
 }
+
+static simba__etcd_txn owner_names(const simba__etcd_watch *watch)
+{
+    return simba__etcd_names(((const simba__etcd_observer *)watch)->mutex);
+}
+
+static const simba__etcd_watch_kind observed = {on_owner, owner_names, 'o',
+                                                true};
 
 void simba__etcd_observe(simba_session_mutex *base)
 {
     simba__etcd_mutex *mutex = (simba__etcd_mutex *)base;
     simba__etcd *self = SIMBA__ETCD(base->store);
-    simba__etcd_txn names = {.self = self,
-                             .mutex = simba_session_mutex_name(base)};
 
-    mutex->observed_token = 0;
-    mutex->watch.changed = on_owner;
-    mutex->watch.is_history = true;
-    if (simba__etcd_watch_set(self, &mutex->watch,
-                              base->is_observed ? simba__etcd_key(&names, 'o')
-                                                : NULL) == NOT_SET) {
+    if (mutex->observer != NULL) {
+        simba__etcd_watch_clear(self, &mutex->observer->watch);
+        free(mutex->observer);
+        mutex->observer = NULL;
+    }
+    if (!base->is_observed) {
+        return;
+    }
+    mutex->observer = calloc(1, sizeof *mutex->observer);
+    if (mutex->observer != NULL) {
+        mutex->observer->mutex = mutex;
+    }
+    if (mutex->observer == NULL ||
+        simba__etcd_watch_set(self, &mutex->observer->watch, &observed) ==
+            NOT_SET) {
         simba__log(&self->log, SIMBA_LOG_WARN,
                    "no memory to watch \"%s\": its observers look now and then",
-                   names.mutex);
+                   simba_session_mutex_name(base));
     }
 }

@@ -15,7 +15,7 @@ bool simba__etcd_next_member(simba__etcd_txn *txn,
                              simba__etcd_owner *who,
                              char name[SIMBA__ETCD_MEMBER])
 {
-    size_t skip = strlen(simba__etcd_key(txn, 'M'));
+    size_t skip = simba__etcd_key_length(txn, 'M');
     simba__etcd_kv kv = {0};
 
     if (!simba__etcd_next_kv(all, &kv)) {
@@ -28,11 +28,11 @@ bool simba__etcd_next_member(simba__etcd_txn *txn,
 }
 
 /* Since when a member is as it is, by what we have seen before. */
-static int64_t since_ms(const simba__etcd_entry *e, int64_t mod)
+static int64_t since_ms(const simba__etcd_mutex *mutex, int64_t mod)
 {
-    for (size_t i = 0; i < e->seen_count; i++) {
-        if (e->seen[i].owner == mod) {
-            return e->seen[i].since_ms;
+    for (size_t i = 0; i < mutex->seen_count; i++) {
+        if (mutex->seen[i].owner == mod) {
+            return mutex->seen[i].since_ms;
         }
     }
     return simba_loop_now_ms();
@@ -41,17 +41,18 @@ static int64_t since_ms(const simba__etcd_entry *e, int64_t mod)
 /* Of several the oldest was told when they were read. */
 void simba__etcd_tell_owners(simba__etcd_entry *e)
 {
+    const simba__etcd_step *step = e->step;
     uint32_t slots = e->base.slots;
+    simba_owner told =
+        simba__etcd_owner_told(e->is_owner ? &step->mine : &step->owner);
 
-    if (e->is_owner) {
-        e->base.owner = simba__etcd_owner_told(&e->mine);
-    } else if (e->crowd_mod == 0) {
-        e->base.owner = simba__etcd_owner_told(&e->owner);
+    if (e->is_owner || step->crowd_mod == 0) {
+        simba_entry_owner(&e->base, &told);
     }
-    if (e->crowd_mod == 0) {
-        e->base.owned = e->base.owner.id[0] != '\0';
+    if (step->crowd_mod == 0) {
+        e->base.owned = told.id[0] != '\0';
         e->base.least = e->is_owner ? slots : 0;
-    } else if (e->is_owner && e->sent == GRANT) { /* beside those */
+    } else if (e->is_owner && step->sent == GRANT) { /* beside those */
         e->base.owned++;
         e->base.least = slots < e->base.least ? slots : e->base.least;
     }
@@ -60,23 +61,27 @@ void simba__etcd_tell_owners(simba__etcd_entry *e)
 /* The owner that is in our way is the one that may be ousted first. */
 void simba__etcd_note_members(simba__etcd_entry *e, const simba__etcd_got *got)
 {
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+    simba__etcd_step *step = e->step;
     simba_sighting *seen, one;
     simba__pb_bytes all = got->all;
     int64_t least_ms = INT64_MAX, left_ms;
     char name[SIMBA__ETCD_MEMBER];
     simba_crowd crowd = {0};
     simba__etcd_owner who;
+    simba_owner told;
 
-    if (e->crowd_mod == 0) {
+    if (step->crowd_mod == 0) {
         return;
     }
     seen = calloc(got->here + 1, sizeof *seen);
-    for (; simba__etcd_next_member(&e->txn, &all, &who, name);
+    for (; simba__etcd_next_member(&step->txn, &all, &who, name);
          simba_crowd_add(&crowd, who.slots)) {
         if (crowd.count == 0) {
-            e->base.owner = simba__etcd_owner_told(&who);
+            told = simba__etcd_owner_told(&who);
+            simba_entry_owner(&e->base, &told);
         }
-        one = (simba_sighting){who.mod, 0, since_ms(e, who.mod)};
+        one = (simba_sighting){who.mod, 0, since_ms(mutex, who.mod)};
         if (seen != NULL) {
             seen[crowd.count] = one;
         }
@@ -86,20 +91,20 @@ void simba__etcd_note_members(simba__etcd_entry *e, const simba__etcd_got *got)
                                                simba_loop_now_ms());
         if (left_ms < least_ms) {
             least_ms = left_ms;
-            e->owner = who;
-            simba__etcd_mutex_of(e)->sighting = one;
-            memcpy(e->txn.silent, name, sizeof name);
+            step->owner = who;
+            mutex->sighting = one;
+            memcpy(step->txn.silent, name, sizeof name);
         }
     }
     if (least_ms == INT64_MIN) {
-        memcpy(e->txn.member, e->txn.silent, sizeof e->txn.member);
+        memcpy(step->txn.member, step->txn.silent, sizeof step->txn.member);
     }
-    free(e->seen);
-    e->seen = seen;
-    e->seen_count = seen == NULL ? 0 : crowd.count;
-    e->is_sighted = e->has_members = true;
+    free(mutex->seen);
+    mutex->seen = seen;
+    mutex->seen_count = seen == NULL ? 0 : crowd.count;
+    step->is_sighted = step->has_members = true;
     e->base.owned = crowd.owned;
     e->base.least = crowd.slots;
     simba_crowd_add(&crowd, e->base.slots);
-    e->has_room = crowd.owned == crowd.count;
+    step->has_room = crowd.owned == crowd.count;
 }

@@ -174,7 +174,7 @@ void simba__etcd_session_end(simba__etcd *self, const char *why)
     simba__rpc_fini(&self->renewal.rpc);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-            simba__etcd_entry_forget(e);
+            simba__etcd_entry_lose(e);
         }
     }
     simba_session_lost(&self->base);
@@ -221,8 +221,8 @@ static int64_t lease_ms(const simba_entry *entry,
                         int64_t *wait_ms)
 {
     const simba__etcd_entry *e = (const simba__etcd_entry *)entry;
-    simba_certainty certainty = {.timeout_ms = e->mine.lease_ms,
-                                 .since_ms = e->since_ms};
+    simba_certainty certainty = {.timeout_ms = e->step->mine.lease_ms,
+                                 .since_ms = e->step->since_ms};
 
     *wait_ms = 1;
     return simba_certainty_lease(&certainty, since_ms);
@@ -240,10 +240,11 @@ static bool is_lost(simba__etcd_entry *e, simba__pb_bytes *rest)
     if (e->base.slots != 0 && simba__etcd_next_got(rest, &got)) {
         crowd = simba__etcd_owner_read(&got.kv);
     }
-    return !simba__etcd_next_got(rest, &got) || !crowd.is_crowd ||
-           crowd.is_broken ||
-           ((got.kv.value.length != strlen(e->mine.text) ||
-             memcmp(got.kv.value.at, e->mine.text, got.kv.value.length) != 0) &&
+    return !simba__etcd_next_got(rest, &got) || !e->is_owner ||
+           !crowd.is_crowd || crowd.is_broken ||
+           ((got.kv.value.length != strlen(e->step->mine.text) ||
+             memcmp(got.kv.value.at, e->step->mine.text, got.kv.value.length) !=
+                 0) &&
             !simba__etcd_is_asked(e, &got.kv));
 }
 
@@ -269,14 +270,17 @@ static void on_renewed(simba__etcd_txn *txn,
         bool is_taken = false;
 
         if (is_done) {
-            e->since_ms = txn->rpc.exchange.sent_ms;
+            is_taken = !e->is_owner; /* meanwhile */
         } else if (status == SIMBA_OK) {
             is_taken = is_lost(e, &rest);
             outcome = is_taken ? SIMBA_OK : SIMBA_EBUSY;
         }
-        if (e->base.renewal != NULL) {
-            memcpy(e->base.renewal->reply.asked, e->mine.asked,
-                   sizeof e->mine.asked);
+        if (is_done && e->is_owner) {
+            e->step->since_ms = txn->rpc.exchange.sent_ms;
+        }
+        if (e->base.renewal != NULL && e->is_owner) {
+            memcpy(e->base.renewal->reply.asked, e->step->mine.asked,
+                   sizeof e->step->mine.asked);
         }
         simba_entry_renewed(&e->base, outcome, error, !is_taken);
     }
@@ -414,6 +418,8 @@ static const simba_session_ops session_ops = {
 
 static void close_store(simba_backend *base)
 {
+    free(SIMBA__ETCD(base)->watches);
+    simba__hash_fini(&SIMBA__ETCD(base)->beats);
     simba__servers_fini(&SIMBA__ETCD(base)->settings.servers);
     simba_session_close(base);
 }

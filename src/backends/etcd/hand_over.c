@@ -16,10 +16,11 @@ bool simba__etcd_is_asked(simba__etcd_entry *e, const simba__etcd_kv *kv)
 {
     simba__etcd_owner owner = simba__etcd_owner_read(kv);
     bool is_asked = simba__etcd_is_mine(e, &owner) && !owner.is_broken &&
-                    owner.token == e->mine.token && owner.asked[0] != '\0';
+                    owner.token == e->step->mine.token &&
+                    owner.asked[0] != '\0';
 
     if (is_asked) {
-        e->mine = owner;
+        e->step->mine = owner;
     }
     return is_asked;
 }
@@ -28,9 +29,10 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
                            const char *to,
                            simba__etcd_heir *heir)
 {
-    size_t skip = strlen(simba__etcd_key(txn, 'Q'));
-    simba__pb_bytes all = simba__etcd_got_of(txn, 'Q')->all;
+    size_t skip = simba__etcd_key_length(txn, 'Q');
+    simba__pb_bytes all = simba__etcd_got_of(txn, 'Q').all;
     simba__etcd_kv kv, before = {0};
+    char name[SIMBA__ETCD_MEMBER];
 
     heir->first[0] = '\0';
     for (; simba__etcd_next_kv(&all, &kv); before = kv) {
@@ -39,8 +41,8 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
             memcpy(heir->first, heir->who.id, sizeof heir->first);
         }
         if (to == NULL || strcmp(heir->who.id, to) == 0) {
-            (void)simba__etcd_key_rest(&before, skip, txn->before,
-                                       sizeof txn->before);
+            (void)simba__etcd_key_rest(&before, skip, name, sizeof name);
+            txn->before = simba__etcd_waiter_read(name);
             heir->before_create = before.create;
             return true;
         }
@@ -76,10 +78,11 @@ simba__etcd_owner simba__etcd_offer(const char *to)
 }
 
 /* Of several owners none names one. */
-bool simba__etcd_names_heir(const simba__etcd_entry *e)
+const char *simba__etcd_heir_of(const simba__etcd_entry *e)
 {
-    return e->is_owner && e->base.slots == 0 && e->base.release != NULL &&
-           e->base.release->to != NULL;
+    return e->is_owner && e->base.slots == 0 && e->base.release != NULL
+               ? e->base.release->to
+               : NULL;
 }
 
 /* If it does not wait, the first is to follow: the offer goes. If it stands
@@ -88,9 +91,10 @@ bool simba__etcd_name_heir(simba__etcd_entry *e)
 {
     simba_reply *reply = &e->base.release->reply;
     simba__etcd_heir heir = {.before_create = 0};
-    bool is_found = simba__etcd_find_heir(&e->txn, e->base.release->to, &heir);
+    bool is_found =
+        simba__etcd_find_heir(&e->step->txn, e->base.release->to, &heir);
 
     memcpy(reply->to, is_found ? heir.who.id : heir.first, sizeof heir.first);
-    e->before_create = is_found ? heir.before_create : 0;
+    e->step->heir_create = is_found ? heir.before_create : 0;
     return !is_found || heir.before_create != 0;
 }

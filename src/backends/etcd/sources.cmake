@@ -9,7 +9,7 @@ if(simba_has_etcd)
   set(simba_etcd_sources ${simba_src}/kit/tls.c ${simba_src}/kit/servers.c
       ${simba_src}/kit/session_admin.c)
   foreach(name IN ITEMS acquire admin crowd etcd grpc hand_over protobuf
-                        settings txn watches)
+                        queue settings txn watches)
     list(APPEND simba_etcd_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
   endforeach()
   simba_add_store(etcd SOURCES ${simba_etcd_sources}

@@ -30,11 +30,16 @@ static int64_t wall_us(void)
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
+const char *simba__etcd_key(const simba__etcd_txn *txn,
+                            char letter,
+                            char key[SIMBA__ETCD_KEY_SIZE])
 {
-    struct simba__text text = simba__text_fixed(txn->key, sizeof txn->key);
-    uint64_t session =
-        (uint64_t)(letter == 'S' ? txn->session : txn->self->lease);
+    struct simba__text text = simba__text_fixed(key, SIMBA__ETCD_KEY_SIZE);
+    simba__etcd_waiter ours = {(uint64_t)txn->self->lease, txn->number};
+    const simba__etcd_waiter *waiter = letter == 'q'   ? &ours
+                                       : letter == 'p' ? &txn->before
+                                       : letter == 'f' ? &txn->first
+                                                       : NULL;
 
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
                        letter == 'S'                      ? 's'
@@ -51,14 +56,15 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
         simba__text_put(&text, "/");
     }
     if (letter == 's' || letter == 'S') {
-        simba__text_printf(&text, "%" PRIx64, session);
+        simba__text_printf(&text, "%" PRIx64,
+                           letter == 's' ? ours.session
+                                         : (uint64_t)txn->session);
     } else if (letter == 'x') {
         simba__text_printf(&text, "%016" PRIx64 "%016" PRIx64,
                            txn->attempt.high, txn->attempt.low);
-    } else if (letter == 'q') {
-        simba__text_printf(&text, "%" PRIx64 "-%u", session, txn->number);
-    } else if (letter == 'p' || letter == 'f') {
-        simba__text_put(&text, letter == 'p' ? txn->before : txn->first);
+    } else if (waiter != NULL) {
+        simba__text_printf(&text, "%" PRIx64 "-%u", waiter->session,
+                           waiter->number);
     } else if (letter == 'm' || letter == 'g') {
         simba__text_put(&text, letter == 'm' ? txn->member : txn->silent);
     } else if (letter == 'v') {
@@ -67,7 +73,29 @@ const char *simba__etcd_key(simba__etcd_txn *txn, char letter)
         simba__text_printf(&text, "%016" PRIx64, txn->token);
     }
     assert(!text.is_failed);
-    return txn->key;
+    return key;
+}
+
+size_t simba__etcd_key_length(const simba__etcd_txn *txn, char letter)
+{
+    char key[SIMBA__ETCD_KEY_SIZE];
+
+    return strlen(simba__etcd_key(txn, letter, key));
+}
+
+simba__etcd_waiter simba__etcd_waiter_read(const char *name)
+{
+    simba__etcd_waiter waiter = {0};
+    char again[32];
+
+    /* NOLINTNEXTLINE(cert-err34-c): so many digits fit */
+    (void)sscanf(name, "%16" SCNx64 "-%9u", &waiter.session, &waiter.number);
+    snprintf(again, sizeof again, "%" PRIx64 "-%u", waiter.session,
+             waiter.number);
+    if (strcmp(name, again) != 0) { /* no other key is to be meant */
+        waiter.session = 0;
+    }
+    return waiter;
 }
 
 /* What o says while there are several owners. Whoever knows of one only reads
@@ -182,10 +210,11 @@ static void when(simba__etcd_txn *txn,
 {
     int target = condition == BELOW ? VALUE : condition;
     size_t began = simba__pb_begin(txn->text, 1);
+    char key[SIMBA__ETCD_KEY_SIZE];
 
     simba__pb_number(txn->text, 1, condition == BELOW ? 2 : 0);
     simba__pb_number(txn->text, 2, target);
-    simba__pb_text(txn->text, 3, simba__etcd_key(txn, letter));
+    simba__pb_text(txn->text, 3, simba__etcd_key(txn, letter, key));
     simba__pb_number(txn->text, target + 4, revision);
     simba__pb_text(txn->text, 7, value == NULL ? "" : value);
     simba__pb_end(txn->text, began);
@@ -201,8 +230,9 @@ static void put(simba__etcd_txn *txn,
 {
     size_t began = simba__pb_begin(txn->text, branch);
     size_t op = simba__pb_begin(txn->text, value == NULL ? 3 : 2);
+    char key[SIMBA__ETCD_KEY_SIZE];
 
-    simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter));
+    simba__pb_text(txn->text, 1, simba__etcd_key(txn, letter, key));
     if (value != NULL) {
         simba__pb_text(txn->text, 2, value);
         simba__pb_number(txn->text, 3,
@@ -245,7 +275,8 @@ static void when_crowd(simba__etcd_txn *txn)
 /* One of several owners goes, and with the last of them o, if it is theirs. */
 static void delete_member(simba__etcd_txn *txn, char letter)
 {
-    char first[SIMBA__ETCD_KEY_SIZE + 1], end[SIMBA__ETCD_KEY_SIZE];
+    char key[SIMBA__ETCD_KEY_SIZE], behind[SIMBA__ETCD_KEY_SIZE + 1];
+    char first[SIMBA__ETCD_KEY_SIZE], end[SIMBA__ETCD_KEY_SIZE];
     size_t began[2], nested[2];
 
     put(txn, THEN, letter, NULL);
@@ -254,13 +285,12 @@ static void delete_member(simba__etcd_txn *txn, char letter)
     when_crowd(txn);
     began[1] = simba__pb_begin(txn->text, THEN);
     nested[1] = simba__pb_begin(txn->text, 4);
-    snprintf(first, sizeof first, "%s", simba__etcd_key(txn, 'M'));
+    when_none(txn, simba__etcd_key(txn, 'M', first),
+              simba__etcd_key(txn, letter, key));
+    snprintf(behind, sizeof behind, "%s\1", key);
     memcpy(end, first, sizeof end);
     end[strlen(end) - 1]++; /* what follows on the slash */
-    (void)simba__etcd_key(txn, letter);
-    when_none(txn, first, txn->key);
-    snprintf(first, sizeof first, "%s\1", txn->key); /* behind it */
-    when_none(txn, first, end);
+    when_none(txn, behind, end);
     put(txn, THEN, 'o', NULL);
     put(txn, ELSE, 'o', CROWD_VALUE);
     for (int i = 1; i >= 0; i--) {
@@ -283,12 +313,13 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
         size_t range = simba__pb_begin(txn->text, 1);
         bool is_newest_first = *letters == 'R' || *letters == 'B';
         bool is_oldest_first = *letters == 'Q' || *letters == 'M';
+        char key[SIMBA__ETCD_KEY_SIZE];
 
-        (void)simba__etcd_key(txn, *letters);
-        simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : txn->key);
+        (void)simba__etcd_key(txn, *letters, key);
+        simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : key);
         if (strchr("RNQMOLWB", *letters) != NULL) {
-            txn->key[strlen(txn->key) - 1]++; /* what follows on the slash */
-            simba__pb_text(txn->text, 2, txn->key);
+            key[strlen(key) - 1]++; /* what follows on the slash */
+            simba__pb_text(txn->text, 2, key);
             simba__pb_number(txn->text, 3,
                              *letters == 'R' && !txn->is_whole  ? 3
                              : strchr("OLWB", *letters) != NULL ? PAGE
@@ -312,10 +343,10 @@ typedef simba__etcd_entry entry_t;
 
 /* What all writes of an attempt depend on: it was not undone, and our session
  * is the one that it began with. */
-static void if_alive(entry_t *e)
+static void if_alive(simba__etcd_txn *txn)
 {
-    when(&e->txn, 'x', CREATE, 0, NULL);
-    when(&e->txn, 's', CREATE, simba__etcd_of(e)->create, NULL);
+    when(txn, 'x', CREATE, 0, NULL);
+    when(txn, 's', CREATE, txn->self->create, NULL);
 }
 
 /* Who suffers others has a key of its own. */
@@ -329,47 +360,50 @@ static char own_letter(const simba_entry *entry)
  * of those who are granted did not go back over a restore. */
 static void write_grant(entry_t *e)
 {
-    simba__etcd_txn *txn = &e->txn;
-    const simba__etcd_owner *seen = &e->owner;
+    simba__etcd_step *step = e->step;
+    simba__etcd_txn *txn = &step->txn;
+    simba__etcd_mutex *mutex = simba__etcd_mutex_of(e);
+    const simba__etcd_owner *seen = &step->owner;
     uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
     uint64_t now_us = (uint64_t)wall_us();
-    bool is_queued = txn->create != 0, is_crowd = e->crowd_mod != 0;
+    bool is_queued = txn->create != 0, is_crowd = step->crowd_mod != 0;
     bool is_named = is_queued && !e->base.is_head;
     char token[24];
 
-    above = above > e->last_token ? above : e->last_token;
-    e->mine = (simba__etcd_owner){.is_there = true,
-                                  .attempt = e->base.attempt,
-                                  .slots = e->base.slots,
-                                  .token = now_us > above ? now_us : above + 1,
-                                  .session = (uint64_t)simba__etcd_of(e)->lease,
-                                  .lease_ms = e->base.lease_ms,
-                                  .acquired_at_ms = (int64_t)now_us / 1000};
-    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
-    e->base.token = e->mine.token; /* should the reply be lost */
-    snprintf(token, sizeof token, "%016" PRIx64, e->mine.token);
-    when(txn, 'o', MOD, is_crowd ? e->crowd_mod : seen->mod, NULL);
+    above = above > mutex->last_token ? above : mutex->last_token;
+    step->mine =
+        (simba__etcd_owner){.is_there = true,
+                            .attempt = e->base.attempt,
+                            .slots = e->base.slots,
+                            .token = now_us > above ? now_us : above + 1,
+                            .session = (uint64_t)txn->self->lease,
+                            .lease_ms = e->base.lease_ms,
+                            .acquired_at_ms = (int64_t)now_us / 1000};
+    snprintf(step->mine.id, sizeof step->mine.id, "%s", e->base.id);
+    e->base.token = step->mine.token; /* should the reply be lost */
+    snprintf(token, sizeof token, "%016" PRIx64, step->mine.token);
+    when(txn, 'o', MOD, is_crowd ? step->crowd_mod : seen->mod, NULL);
     if (seen->is_there && !seen->is_unreadable && !is_crowd) {
         when(txn, 'o', VALUE, 0, seen->text);
     }
     if (seen->is_there && !seen->is_broken && !is_crowd) {
         txn->session = (int64_t)seen->session;
-        when(txn, 'S', MOD, simba__etcd_mutex_of(e)->sighting.beat, NULL);
+        when(txn, 'S', MOD, mutex->sighting.beat, NULL);
     }
     when(txn, is_queued ? 'q' : 'w', is_queued ? CREATE : MOD,
-         is_queued ? txn->create : e->waiting_mod, NULL);
-    if_alive(e);
-    when(txn, 't', e->has_no_token ? CREATE : BELOW, 0,
-         e->has_no_token ? NULL : token);
+         is_queued ? txn->create : step->waiting_mod, NULL);
+    if_alive(txn);
+    when(txn, 't', mutex->has_no_token ? CREATE : BELOW, 0,
+         mutex->has_no_token ? NULL : token);
     if (e->base.slots != 0) {
         snprintf(txn->member, sizeof txn->member, "%u-%" PRIx64 "-%u",
-                 (unsigned)e->base.slots, (uint64_t)simba__etcd_of(e)->lease,
+                 (unsigned)e->base.slots, (uint64_t)txn->self->lease,
                  e->base.number);
         put(txn, THEN, 'o', CROWD_VALUE);
     }
-    put(txn, THEN, own_letter(&e->base), owner_write(&e->mine));
+    put(txn, THEN, own_letter(&e->base), owner_write(&step->mine));
     if (is_named) { /* those behind it are not the first now */
-        snprintf(token, sizeof token, "%016" PRIx64 "n", e->mine.token);
+        snprintf(token, sizeof token, "%016" PRIx64 "n", step->mine.token);
     }
     put(txn, THEN, 't', token);
     if (is_queued) {
@@ -377,10 +411,10 @@ static void write_grant(entry_t *e)
     }
     if (is_queued && !is_named) {
         delete_w(txn);
-    } else if (!is_queued && e->waiting_mod != 0) {
+    } else if (!is_queued && step->waiting_mod != 0) {
         put(txn, THEN, 'w', NULL);
     }
-    if (e->has_looked && !is_queued) { /* by what was kept of it */
+    if (step->has_looked && !is_queued) { /* by what was kept of it */
         put(txn, THEN, 'v', NULL);
     }
     /* Short; a look tells the rest. */
@@ -389,55 +423,62 @@ static void write_grant(entry_t *e)
 
 static void write_refresh(entry_t *e)
 {
-    if (simba__etcd_is_mine(e, &e->owner)) { /* and was not told */
-        e->mine = e->owner;
-        e->base.token = e->mine.token;
+    simba__etcd_step *step = e->step;
+    simba__etcd_txn *txn = &step->txn;
+
+    if (simba__etcd_is_mine(e, &step->owner)) { /* and was not told */
+        step->mine = step->owner;
+        e->base.token = step->mine.token;
     }
-    when(&e->txn, own_letter(&e->base), VALUE, 0, e->mine.text);
+    when(txn, own_letter(&e->base), VALUE, 0, step->mine.text);
     if (e->base.slots != 0) {
-        when_crowd(&e->txn);
+        when_crowd(txn);
     }
-    if_alive(e);
-    e->mine.session = (uint64_t)simba__etcd_of(e)->lease;
-    e->mine.lease_ms = e->base.lease_ms;
-    put(&e->txn, THEN, own_letter(&e->base), owner_write(&e->mine));
-    get(&e->txn, ELSE, "s");
+    if_alive(txn);
+    step->mine.session = (uint64_t)txn->self->lease;
+    step->mine.lease_ms = e->base.lease_ms;
+    put(txn, THEN, own_letter(&e->base), owner_write(&step->mine));
+    get(txn, ELSE, "s");
 }
 
 /* Under the number of an earlier join that was not answered. */
 static void write_join(entry_t *e)
 {
+    simba__etcd_txn *txn = &e->step->txn;
     simba__etcd_owner waiter = {.attempt = e->base.attempt,
+                                .lease_ms = e->base.slots,
                                 .acquired_at_ms = wall_us() / 1000};
 
-    e->txn.number = e->base.number;
-    when(&e->txn, 'q', CREATE, 0, NULL);
-    if_alive(e);
-    get(&e->txn, THEN, /* before they change */
+    e->is_joined = true;
+    txn->number = e->base.number;
+    when(txn, 'q', CREATE, 0, NULL);
+    if_alive(txn);
+    get(txn, THEN, /* before they change */
         simba__etcd_mutex_of(e)->ahead > LONG ? "w" : "wN");
-    memcpy(waiter.id, e->base.id, sizeof waiter.id);
-    put(&e->txn, THEN, 'q', owner_write(&waiter));
+    snprintf(waiter.id, sizeof waiter.id, "%s", e->base.id);
+    put(txn, THEN, 'q', owner_write(&waiter));
     snprintf(waiter.id, sizeof waiter.id, "%" PRIx64 "-%u",
-             (uint64_t)simba__etcd_of(e)->lease, e->txn.number);
-    put(&e->txn, THEN, 'w', owner_write(&waiter));
-    get(&e->txn, ELSE, "qxs");
+             (uint64_t)txn->self->lease, txn->number);
+    put(txn, THEN, 'w', owner_write(&waiter));
+    get(txn, ELSE, "qxs");
 }
 
 /* By the keys that matter to us, and if these do not tell by the whole queue,
  * which a server reads from end to end. */
 static void write_look(entry_t *e)
 {
+    simba__etcd_txn *txn = &e->step->txn;
     char letters[SIMBA__ETCD_ASKED + 1];
 
     snprintf(letters, sizeof letters, "sotx%c%s%s%s",
-             e->crowd_mod != 0 ? 'M' : 'S', e->txn.number != 0 ? "q" : "vw",
-             e->txn.before[0] != '\0' ? "p" : "", e->has_order ? "" : "R");
-    e->txn.session = (int64_t)e->owner.session;
-    if (e->base.is_unwatched) { /* most likely the one before owns it now */
-        e->txn.session = (int64_t)strtoull(e->txn.before, NULL, 16);
-    }
+             e->step->crowd_mod != 0 ? 'M' : 'S', txn->number != 0 ? "q" : "vw",
+             e->before != NULL ? "p" : "", e->has_order ? "" : "R");
+    /* Most likely the one before owns it, now that it is gone. */
+    txn->session = (int64_t)(e->base.is_unwatched && e->before != NULL
+                                 ? e->before->who.session
+                                 : simba__etcd_mutex_of(e)->session);
     e->base.is_unwatched = false;
-    get(&e->txn, THEN, letters);
+    get(txn, THEN, letters);
 }
 
 /* Of an owner by what it wrote; of a waiter, or of one that may be anything
@@ -445,41 +486,44 @@ static void write_look(entry_t *e)
  * and was never asked to be undone. */
 static void write_remove(entry_t *e)
 {
+    simba__etcd_step *step = e->step;
+    simba__etcd_txn *txn = &step->txn;
     bool is_free = e->is_owner;
     bool is_entombed =
-        !e->is_full && !simba__etcd_of(e)->is_closing &&
+        !step->is_full && !txn->self->is_closing &&
         (e->base.is_doubted ||
          (e->base.release != NULL && e->base.release->tombstone_ms > 0));
+    const char *heir = simba__etcd_heir_of(e);
     simba__etcd_owner offer;
 
-    e->owner.is_there = false;
+    step->owner.is_there = false;
     if (is_free) {
-        when(&e->txn, own_letter(&e->base), VALUE, 0, e->mine.text);
+        when(txn, own_letter(&e->base), VALUE, 0, step->mine.text);
     }
     if (is_free && e->base.slots != 0) {
-        delete_member(&e->txn, 'm');
-    } else if (is_free && simba__etcd_names_heir(e)) {
-        offer = simba__etcd_offer(e->base.release->to);
+        delete_member(txn, 'm');
+    } else if (heir != NULL) {
+        offer = simba__etcd_offer(heir);
         offer.acquired_at_ms = wall_us() / 1000;
-        put(&e->txn, THEN, 'o', owner_write(&offer));
-        get(&e->txn, THEN, "Q");
+        put(txn, THEN, 'o', owner_write(&offer));
+        get(txn, THEN, "Q");
     } else if (is_free) {
-        put(&e->txn, THEN, 'o', NULL);
-    } else if (e->txn.create != 0) {
-        when(&e->txn, 'q', CREATE, e->txn.create, NULL);
+        put(txn, THEN, 'o', NULL);
+    } else if (txn->create != 0) {
+        when(txn, 'q', CREATE, txn->create, NULL);
         if (e->base.is_head) {
-            delete_w(&e->txn);
+            delete_w(txn);
         }
     }
-    if (!is_free && e->txn.number != 0) {
-        put(&e->txn, THEN, 'q', NULL);
+    if (!is_free && txn->number != 0) {
+        put(txn, THEN, 'q', NULL);
     }
     for (int branch = THEN; branch <= ELSE; branch++) {
         if (is_entombed) {
-            put(&e->txn, branch, 'x', "");
+            put(txn, branch, 'x', "");
         }
         if (!is_free || branch == ELSE) {
-            get(&e->txn, branch, e->base.slots != 0 ? "m" : "o");
+            get(txn, branch, e->base.slots != 0 ? "m" : "o");
         }
     }
 }
@@ -487,11 +531,14 @@ static void write_remove(entry_t *e)
 /* Of a member by its value as well: after a restore revisions come again. */
 static void write_oust(entry_t *e)
 {
-    when(&e->txn, 'g', MOD, e->owner.mod, NULL);
-    if (!e->owner.is_unreadable) {
-        when(&e->txn, 'g', VALUE, 0, e->owner.text);
+    const simba__etcd_owner *owner = &e->step->owner;
+    simba__etcd_txn *txn = &e->step->txn;
+
+    when(txn, 'g', MOD, owner->mod, NULL);
+    if (!owner->is_unreadable) {
+        when(txn, 'g', VALUE, 0, owner->text);
     }
-    delete_member(&e->txn, 'g');
+    delete_member(txn, 'g');
 }
 
 /* The offer goes, if its successor does not wait. Else it is woken: a put of
@@ -499,17 +546,19 @@ static void write_oust(entry_t *e)
  * value and lease. */
 static void write_name(entry_t *e)
 {
-    struct simba__text *text = e->txn.text;
+    simba__etcd_txn *txn = &e->step->txn;
+    struct simba__text *text = txn->text;
+    char key[SIMBA__ETCD_KEY_SIZE];
     size_t began, op;
 
-    if (e->before_create == 0) {
-        when(&e->txn, 'o', MOD, e->txn.revision, NULL); /* as we wrote it */
-        put(&e->txn, THEN, 'o', NULL);
+    if (e->step->heir_create == 0) {
+        when(txn, 'o', MOD, txn->revision, NULL); /* as we wrote it */
+        put(txn, THEN, 'o', NULL);
     } else {
-        when(&e->txn, 'p', CREATE, e->before_create, NULL);
+        when(txn, 'p', CREATE, e->step->heir_create, NULL);
         began = simba__pb_begin(text, THEN);
         op = simba__pb_begin(text, 2);
-        simba__pb_text(text, 1, simba__etcd_key(&e->txn, 'p'));
+        simba__pb_text(text, 1, simba__etcd_key(txn, 'p', key));
         simba__pb_number(text, 5, 1);
         simba__pb_number(text, 6, 1);
         simba__pb_end(text, op);
@@ -519,9 +568,11 @@ static void write_name(entry_t *e)
 
 static void write_eviction(entry_t *e)
 {
-    when(&e->txn, 'o', CREATE, 0, NULL);
-    when(&e->txn, 'f', CREATE, e->first_create, NULL);
-    put(&e->txn, THEN, 'f', NULL);
+    simba__etcd_txn *txn = &e->step->txn;
+
+    when(txn, 'o', CREATE, 0, NULL);
+    when(txn, 'f', CREATE, simba__etcd_mutex_of(e)->first->create, NULL);
+    put(txn, THEN, 'f', NULL);
 }
 
 static void write_kept(entry_t *e)
@@ -529,7 +580,7 @@ static void write_kept(entry_t *e)
     char text[SIMBA_SIGHTING_TEXT];
 
     simba_sighting_write(&simba__etcd_mutex_of(e)->sighting, text);
-    put(&e->txn, THEN, 'v', text);
+    put(&e->step->txn, THEN, 'v', text);
 }
 
 void simba__etcd_write(simba__etcd_entry *e, enum simba__etcd_action action)
@@ -541,7 +592,7 @@ void simba__etcd_write(simba__etcd_entry *e, enum simba__etcd_action action)
         [REMOVE] = write_remove,  [OUST] = write_oust,
         [NAME] = write_name};
 
-    begin(&e->txn);
+    begin(&e->step->txn);
     write[action](e);
 }
 
@@ -558,15 +609,17 @@ void simba__etcd_write_renewal(simba__etcd_txn *txn,
     get(txn, ELSE, "s");
     for (int i = 0; i < count; i++) {
         const simba__etcd_entry *e = (const simba__etcd_entry *)entries[i];
+        const char *mine = e->is_owner ? e->step->mine.text : ""; /* in vain */
 
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
         if (entries[i]->slots != 0) {
-            memcpy(txn->member, e->txn.member, sizeof txn->member);
+            snprintf(txn->member, sizeof txn->member, "%s",
+                     e->is_owner ? e->step->txn.member : "");
             when_crowd(txn);
-            put(txn, THEN, 'm', e->mine.text);
+            put(txn, THEN, 'm', mine);
         }
-        when(txn, own_letter(entries[i]), VALUE, 0, e->mine.text);
+        when(txn, own_letter(entries[i]), VALUE, 0, mine);
         get(txn, ELSE, entries[i]->slots != 0 ? "om" : "o");
     }
     txn->asked[1][0] = '\0';
@@ -648,14 +701,17 @@ bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got)
            (fields.count[2] == 0 || simba__etcd_next_kv(&all, &got->kv));
 }
 
-const simba__etcd_got *simba__etcd_got_of(const simba__etcd_txn *txn,
-                                          char letter)
+simba__etcd_got simba__etcd_got_of(const simba__etcd_txn *txn, char letter)
 {
-    static const simba__etcd_got none = {.count = -1};
     const char *asked = txn->asked[txn->is_done ? 0 : 1];
     const char *at = strchr(asked, letter);
+    simba__pb_bytes rest = txn->rpc.reply;
+    simba__etcd_got got = {.count = -1};
 
-    return at == NULL ? &none : &txn->got[at - asked];
+    for (; at != NULL && asked <= at; asked++) {
+        (void)simba__etcd_next_got(&rest, &got); /* take() has tried it */
+    }
+    return got;
 }
 
 /* TxnResponse: 1 header, which has 3 the revision; 2 succeeded; 3 responses. */
@@ -663,13 +719,14 @@ static bool take(simba__etcd_txn *txn)
 {
     simba__pb_bytes rest = txn->rpc.reply;
     simba__pb_fields reply = simba__pb_read(rest);
+    simba__etcd_got got;
     const char *asked;
 
     txn->is_done = reply.number[2] != 0;
     txn->revision = simba__pb_read(reply.bytes[1]).number[3];
     asked = txn->asked[txn->is_done ? 0 : 1];
     for (size_t i = 0; asked[i] != '\0'; i++) {
-        if (!simba__etcd_next_got(&rest, &txn->got[i])) {
+        if (!simba__etcd_next_got(&rest, &got)) {
             return false;
         }
     }

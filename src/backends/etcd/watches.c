@@ -9,30 +9,90 @@
 
 #include "util/container.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { REFUSED_MS = 10000 }; /* a watch is refused in earnest, not by a token */
 
+enum { SILENCE_MS = 1000 }; /* in which one should be confirmed */
+
+/* --- by their ids -------------------------------------------------------- */
+
+/* An id has its place in the lower bits and is not used again, for what comes
+ * late of a watch that was cleared is not of another. */
+enum { PLACE_BITS = 24 };
+
+static size_t place_of(int64_t id)
+{
+    return (size_t)id & (((size_t)1 << PLACE_BITS) - 1);
+}
+
+static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
+{
+    simba__etcd_watch *watch =
+        place_of(id) < self->watch_room ? self->watches[place_of(id)] : NULL;
+
+    return watch != NULL && watch->id == id ? watch : NULL;
+}
+
+static void take_out(simba__etcd *self, const simba__etcd_watch *watch)
+{
+    size_t place = place_of(watch->id);
+
+    self->watches[place] = NULL;
+    if (place < self->watch_free) {
+        self->watch_free = place;
+    }
+}
+
+/* False: no memory. */
+static bool put_in(simba__etcd *self, simba__etcd_watch *watch)
+{
+    size_t *at = &self->watch_free, room = self->watch_room;
+    simba__etcd_watch **all = self->watches;
+
+    while (*at < room && all[*at] != NULL) {
+        ++*at;
+    }
+    if (*at == room) {
+        room = room == 0 ? 16 : 2 * room;
+        all = place_of((int64_t)room) == 0
+                  ? NULL
+                  : realloc(all, room * sizeof(simba__etcd_watch *));
+        if (all == NULL) {
+            return false;
+        }
+        memset(all + *at, 0, (room - *at) * sizeof(simba__etcd_watch *));
+        self->watches = all;
+        self->watch_room = room;
+    }
+    watch->id = ++self->watch_uses << PLACE_BITS | (int64_t)*at;
+    all[*at] = watch;
+    return true;
+}
+
+/* --- on the stream ------------------------------------------------------- */
+
 /* A server that answers and confirms no watch is left for another; one that is
  * slow, or was asked only now, is not: all others have this connection, too. */
-enum { SILENCE_MS = 1000 };
-
 static void on_unconfirmed(simba_timer *timer)
 {
     simba__etcd *self = container_of(timer, simba__etcd, confirming);
-    const simba__etcd_watch *watch = self->watches;
-    int64_t due_ms;
+    int64_t due_ms = INT64_MAX;
 
-    while (watch != NULL && watch->sure_revision != 0) {
-        watch = watch->next; /* the first that is not has waited longest */
+    for (size_t i = 0; i < self->watch_room; i++) {
+        const simba__etcd_watch *watch = self->watches[i];
+
+        if (watch != NULL && watch->sure_revision == 0 &&
+            watch->set_ms < due_ms) {
+            due_ms = watch->set_ms;
+        }
     }
-    if (watch == NULL || !simba_connection_is_ready(self->grpc.connection)) {
+    if (due_ms == INT64_MAX ||
+        !simba_connection_is_ready(self->grpc.connection)) {
         return;
     }
-    due_ms = SILENCE_MS +
-             (watch->set_ms > self->sure_ms ? watch->set_ms : self->sure_ms);
+    due_ms = SILENCE_MS + (due_ms > self->sure_ms ? due_ms : self->sure_ms);
     if (due_ms > simba_loop_now_ms()) {
         simba_timer_set(self->base.base.loop, timer, due_ms);
     } else {
@@ -41,47 +101,19 @@ static void on_unconfirmed(simba_timer *timer)
     }
 }
 
-/* --- by their ids -------------------------------------------------------- */
-
-static int by_id(const void *a, const void *b)
-{
-    int64_t one = ((const simba__etcd_watch *)a)->id;
-    int64_t other = ((const simba__etcd_watch *)b)->id;
-
-    return (one > other) - (one < other);
-}
-
-static simba__etcd_watch *find(const simba__etcd *self, int64_t id)
-{
-    simba__etcd_watch wanted = {.id = id};
-    void *at = tfind(&wanted, &self->watches_by_id, by_id);
-
-    return at == NULL ? NULL : *(simba__etcd_watch **)at;
-}
-
-/* Without memory it is not found, and so never confirmed. */
-static void set_id(simba__etcd *self, simba__etcd_watch *watch, int64_t id)
-{
-    if (find(self, watch->id) == watch) {
-        tdelete(watch, &self->watches_by_id, by_id);
-    }
-    watch->id = id;
-    if (id != 0) {
-        (void)tsearch(watch, &self->watches_by_id, by_id);
-    }
-}
-
-/* --- on the stream ------------------------------------------------------- */
-
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
  * start at, 7 id. WatchCancelRequest: 1 id. */
 static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
 {
     struct simba__text *text = simba__rpc_begin(&self->watch_stream);
     size_t began = simba__pb_begin(text, is_create ? 1 : 2);
+    simba__etcd_txn names;
+    char key[SIMBA__ETCD_KEY_SIZE];
 
     if (is_create) {
-        simba__pb_text(text, 1, watch->key);
+        names = watch->kind->names(watch);
+        simba__pb_text(text, 1,
+                       simba__etcd_key(&names, watch->kind->letter, key));
         simba__pb_number(text, 3, watch->next_revision);
     }
     simba__pb_number(text, is_create ? 7 : 1, watch->id);
@@ -91,7 +123,6 @@ static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
 
 static void create(simba__etcd *self, simba__etcd_watch *watch)
 {
-    set_id(self, watch, ++self->watch_id);
     watch->sure_revision = 0;
     watch->set_ms = simba_loop_now_ms();
     self->confirming.fire = on_unconfirmed;
@@ -104,41 +135,31 @@ static void create(simba__etcd *self, simba__etcd_watch *watch)
     }
 }
 
-static void clear(simba__etcd *self, simba__etcd_watch *watch)
+void simba__etcd_watch_clear(simba__etcd *self, simba__etcd_watch *watch)
 {
+    if (watch->kind == NULL) {
+        return;
+    }
     if (self->is_watching) {
         send(self, watch, false);
     }
-    *(watch->previous == NULL ? &self->watches : &watch->previous->next) =
-        watch->next;
-    *(watch->next == NULL ? &self->last_watch : &watch->next->previous) =
-        watch->previous;
-    set_id(self, watch, 0);
-    free(watch->key);
-    watch->key = NULL;
+    take_out(self, watch);
+    watch->kind = NULL;
     watch->sure_revision = watch->next_revision = 0;
     watch->has_gap = false;
 }
 
 enum simba__etcd_set simba__etcd_watch_set(simba__etcd *self,
                                            simba__etcd_watch *watch,
-                                           const char *key)
+                                           const simba__etcd_watch_kind *kind)
 {
-    if (key != NULL && watch->key != NULL && strcmp(key, watch->key) == 0) {
+    if (watch->kind != NULL) {
         return WAS_SET;
     }
-    if (watch->key != NULL) {
-        clear(self, watch);
+    if (!put_in(self, watch)) {
+        return NOT_SET;
     }
-    watch->key = key == NULL ? NULL : strdup(key);
-    if (watch->key == NULL) {
-        return key == NULL ? WAS_SET : NOT_SET;
-    }
-    watch->next = NULL; /* who has waited for long is found soon */
-    watch->previous = self->last_watch;
-    *(self->last_watch == NULL ? &self->watches : &self->last_watch->next) =
-        watch;
-    self->last_watch = watch;
+    watch->kind = kind;
     create(self, watch);
     return IS_SET;
 }
@@ -157,8 +178,8 @@ static void take_events(simba__etcd *self, simba__pb_bytes reply, int64_t id)
 
         if (simba__etcd_next_kv(&event, &kv)) {
             kv.is_gone = is_gone;
-            watch->next_revision = watch->is_history ? kv.mod + 1 : 0;
-            watch->changed(watch, &kv);
+            watch->next_revision = watch->kind->is_history ? kv.mod + 1 : 0;
+            watch->kind->changed(watch, &kv);
         }
     }
 }
@@ -174,6 +195,31 @@ static void take_refusal(simba__etcd *self)
         self->refused_ms = now_ms;
         (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
                                   "a watch is refused");
+    }
+}
+
+/* What happened meanwhile is not known any more. The server may know the id
+ * still. */
+static void take_compacted(simba__etcd *self, simba__etcd_watch *watch)
+{
+    watch->next_revision = 0;
+    watch->has_gap = true;
+    take_out(self, watch);
+    (void)put_in(self, watch); /* into the room that it had */
+    create(self, watch);
+}
+
+/* One that begins where it was interrupted is told nothing by that. */
+static void take_confirmed(simba__etcd *self,
+                           simba__etcd_watch *watch,
+                           int64_t revision)
+{
+    watch->sure_revision = revision;
+    self->sure_ms = simba_loop_now_ms();
+    if (watch->next_revision == 0) {
+        watch->next_revision = watch->kind->is_history ? revision + 1 : 0;
+        watch->kind->changed(watch,
+                             &(simba__etcd_kv){.is_gone = watch->has_gap});
     }
 }
 
@@ -201,20 +247,11 @@ static void on_message(simba__rpc *rpc,
     } else if (watch == NULL) {
         /* of none */
     } else if (reply.number[4] != 0) {
-        /* Compacted: what happened meanwhile is not known any more. */
-        watch->next_revision = 0;
-        watch->has_gap = true;
-        create(self, watch);
+        take_compacted(self, watch);
     } else if (reply.number[3] == 0) {
         take_events(self, rpc->reply, watch->id);
     } else {
-        watch->sure_revision = simba__pb_read(reply.bytes[1]).number[3];
-        self->sure_ms = simba_loop_now_ms();
-        if (watch->next_revision == 0) {
-            watch->next_revision =
-                watch->is_history ? watch->sure_revision + 1 : 0;
-            watch->changed(watch, &(simba__etcd_kv){.is_gone = watch->has_gap});
-        }
+        take_confirmed(self, watch, simba__pb_read(reply.bytes[1]).number[3]);
     }
 }
 
@@ -224,16 +261,20 @@ void simba__etcd_watches_begin(simba__etcd *self)
     self->watch_stream.is_stream = true;
     self->watch_stream.done = on_message;
     self->is_watching = true;
-    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
-        create(self, w);
+    for (size_t i = 0; i < self->watch_room; i++) {
+        if (self->watches[i] != NULL) {
+            create(self, self->watches[i]); /* a new stream knows no ids */
+        }
     }
 }
 
 void simba__etcd_watches_lost(simba__etcd *self)
 {
     self->is_watching = false;
-    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
-        w->sure_revision = 0;
-        w->has_gap = true;
+    for (size_t i = 0; i < self->watch_room; i++) {
+        if (self->watches[i] != NULL) {
+            self->watches[i]->sure_revision = 0;
+            self->watches[i]->has_gap = true;
+        }
     }
 }

@@ -279,8 +279,8 @@ static void read_latches(admin_t *admin)
     count = where.latches;
     request->reply.owned = where.owned;
     request->reply.slots = where.slots;
-    if (admin->is_numbered && mutex != NULL) {
-        tell_serials(admin, &mutex->serials, all->names, count);
+    if (admin->is_numbered && mutex != NULL && mutex->observing != NULL) {
+        tell_serials(admin, &mutex->observing->serials, all->names, count);
     }
     if (count == 0) {
         take_owners(admin, NULL, 0);

@@ -257,6 +257,101 @@ void simba__zk_stand(char **children,
             mine != NULL && standing->before == standing->lowest;
         standing->watched.other = (uint32_t)standing->before;
     }
+    if (standing->lowest >= 0) {
+        standing->lowest_at = simba__zk_position(children[standing->lowest]);
+    }
+    if (standing->before >= 0) {
+        standing->before_at = simba__zk_position(children[standing->before]);
+    }
+}
+
+/* As nearly all are: exclusive, with ten figures, so that their order is that
+ * of their numbers. */
+static bool is_plain(const char *node, const char *sequence)
+{
+    return strspn(sequence, "0123456789") == 10 && sequence[10] == '\0' &&
+           slots_before(node, sequence) == 0;
+}
+
+/* The first of these that is no less. */
+static int first_from(const simba__zk_standing *all,
+                      int count,
+                      uint64_t position)
+{
+    int begin = 0;
+
+    while (begin < count) {
+        int middle = begin + (count - begin) / 2;
+
+        if (all[middle].own_at < position) {
+            begin = middle + 1;
+        } else {
+            count = middle;
+        }
+    }
+    return begin;
+}
+
+/* Each child is ours, or stands between two of ours. */
+bool simba__zk_stand_all(char *const *children,
+                         int count,
+                         simba__zk_standing *standings,
+                         int own_count)
+{
+    simba__zk_standing all = {.lowest = -1, .before = -1, .own = -1};
+
+    for (int i = 0; i < own_count; i++) {
+        uint64_t at = standings[i].own_at;
+
+        standings[i] = all;
+        standings[i].own_at = at;
+    }
+    for (int i = 0; i < count; i++) {
+        const char *sequence = simba__zk_sequence(children[i]);
+        simba__zk_standing *one;
+        uint64_t at;
+
+        if (sequence == NULL) {
+            continue;
+        }
+        if (!is_plain(children[i], sequence)) {
+            return false;
+        }
+        at = strtoull(sequence, NULL, 10) + 1;
+        all.latches++;
+        if (all.lowest < 0 || at < all.lowest_at) {
+            all.lowest = i;
+            all.lowest_at = at;
+        }
+        one = &standings[first_from(standings, own_count, at)];
+        if (one == &standings[own_count]) {
+            continue; /* behind all of ours */
+        }
+        if (at == one->own_at) {
+            one->own = i;
+        } else if (one->before < 0 || at > one->before_at) {
+            one->before = i;
+            one->before_at = at;
+        }
+    }
+    for (int i = 0; i < own_count; i++) {
+        simba__zk_standing *one = &standings[i];
+
+        if (one->before < 0) {
+            one->before = all.before;
+            one->before_at = all.before_at;
+        }
+        all.before = one->own < 0 ? one->before : one->own;
+        all.before_at = one->own < 0 ? one->before_at : one->own_at;
+        one->lowest = all.lowest;
+        one->lowest_at = all.lowest_at;
+        one->latches = all.latches;
+        one->owned = all.latches > 0;
+        one->is_owner = one->own >= 0 && one->own == one->lowest;
+        one->is_head = one->before >= 0 && one->before == one->lowest;
+        one->watched.other = (uint32_t)one->before;
+    }
+    return true;
 }
 
 /* --- serial numbers ------------------------------------------------------ */

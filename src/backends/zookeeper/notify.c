@@ -10,49 +10,123 @@
 #include <string.h>
 
 enum {
-    WATCH_DELAY_MS = 3 /* one read less for who holds it shorter than this */
+    WATCH_DELAY_MS = 3, /* one read less for who holds it shorter than this */
+    WATCHES_MOST = 256  /* that are set together */
 };
 
-/* --- our own node -------------------------------------------------------- */
+/* --- our own nodes ------------------------------------------------------- */
 
-static void on_own(simba__zk_batch *batch)
+static void on_watch_due(simba_timer *timer);
+
+/* The first that is due; those of one moment are asked for together. */
+static void set_timer(simba__zk *self)
 {
-    simba__zk_latch *latch = batch->user;
-    int rc =
-        batch->status == SIMBA_OK ? batch->replies[0].rc : SIMBA__ZK_SYSTEM;
+    bool is_idle = self->due == NULL || self->own.exchange.connection != NULL;
 
-    latch->is_watched = rc == SIMBA__ZK_OK;
-    simba__zk_batch_fini(batch); /* it is long until the next */
-    if (rc == SIMBA__ZK_NO_NODE) {
-        simba_entry_vanished(&latch->base);
+    self->watching.fire = on_watch_due;
+    simba_timer_set(self->base.base.loop, &self->watching,
+                    is_idle ? INT64_MAX : self->due->at_ms);
+}
+
+static simba__zk_latch *take_due(simba__zk *self)
+{
+    struct simba__zk_due *due = self->due;
+    simba__zk_latch *latch = due->latch;
+
+    self->due = due->next;
+    latch->is_due = false;
+    free(due);
+    return latch;
+}
+
+/* Is it still there, and has nobody who stands behind it set the watch? */
+static bool has_to_be_watched(const simba__zk_latch *latch)
+{
+    return latch->base.mutex != NULL && !latch->base.is_leaving &&
+           latch->base.state == SIMBA_KEY_PRESENT && !latch->is_watched;
+}
+
+static void on_owns(simba__zk_batch *batch)
+{
+    simba__zk *self = batch->self;
+
+    for (int i = 0; i < batch->count; i++) {
+        simba__zk_latch *latch = self->owns[i];
+        int rc =
+            batch->status == SIMBA_OK ? batch->replies[i].rc : SIMBA__ZK_SYSTEM;
+
+        latch->is_watched = rc == SIMBA__ZK_OK;
+        if (rc == SIMBA__ZK_NO_NODE) {
+            simba_entry_vanished(&latch->base);
+        }
+        simba_entry_drop(&latch->base);
     }
+    free(self->owns);
+    self->owns = NULL;
+    simba__zk_batch_fini(batch); /* it is long until the next */
+    set_timer(self);
 }
 
 static void on_watch_due(simba_timer *timer)
 {
-    simba__zk_latch *latch = container_of(timer, simba__zk_latch, watching);
-    simba__zk *self = SIMBA__ZK(latch->base.store);
+    simba__zk *self = container_of(timer, simba__zk, watching);
+    bool is_ready = self->base.ops->is_ready(&self->base);
+    int64_t now_ms = simba_loop_now_ms();
 
-    if (!self->base.ops->is_ready(&self->base) || latch->base.is_leaving ||
-        latch->base.state != SIMBA_KEY_PRESENT ||
-        latch->own.exchange.connection != NULL) {
-        latch->is_watched = false;
-        return;
+    self->owns = calloc(WATCHES_MOST, sizeof(simba__zk_latch *));
+    simba__zk_begin(&self->own, self);
+    while (self->due != NULL && self->due->at_ms <= now_ms &&
+           self->own.count < WATCHES_MOST) {
+        simba__zk_latch *latch = take_due(self);
+        char node[SIMBA__ZK_NODE_SIZE];
+
+        if (is_ready && self->owns != NULL && has_to_be_watched(latch)) {
+            self->owns[self->own.count] = latch;
+            simba__zk_node(latch, node);
+            simba__zk_ask(&self->own, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH,
+                          simba_session_mutex_name(latch->base.mutex), node);
+        } else {
+            simba_entry_drop(&latch->base);
+        }
     }
-    simba__zk_begin(&latch->own, self);
-    simba__zk_ask(&latch->own, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH,
-                  simba_session_mutex_name(latch->base.mutex), latch->node);
-    latch->own.user = latch;
-    simba__zk_send(&latch->own, self->session, NULL, on_own);
+    simba__zk_send(&self->own, self->session, NULL, on_owns);
+    set_timer(self);
 }
 
 void simba__zk_watch_own(simba__zk_latch *latch)
 {
-    if (!latch->is_watched) {
-        latch->is_watched = true;
-        latch->watching.fire = on_watch_due;
-        simba_timer_set(latch->base.store->base.loop, &latch->watching,
-                        simba_loop_now_ms() + WATCH_DELAY_MS);
+    simba__zk *self = SIMBA__ZK(latch->base.store);
+    struct simba__zk_due *due =
+        latch->is_watched || latch->is_due ? NULL : malloc(sizeof *due);
+
+    if (due == NULL) { /* or no memory: it is seen at the next look */
+        return;
+    }
+    simba_entry_hold(&latch->base);
+    latch->is_due = true;
+    *due = (struct simba__zk_due){
+        .latch = latch, .at_ms = simba_loop_now_ms() + WATCH_DELAY_MS};
+    if (self->due == NULL) {
+        self->last_due = &self->due;
+    }
+    *self->last_due = due;
+    self->last_due = &due->next;
+    if (self->due == due) {
+        set_timer(self);
+    }
+}
+
+void simba__zk_own_fini(simba__zk *self)
+{
+    simba_timer_clear(self->base.base.loop, &self->watching);
+    for (int i = 0; self->owns != NULL && i < self->own.count; i++) {
+        simba_entry_drop(&self->owns[i]->base);
+    }
+    free(self->owns);
+    self->owns = NULL;
+    simba__zk_batch_fini(&self->own);
+    while (self->due != NULL) {
+        simba_entry_drop(&take_due(self)->base);
     }
 }
 
@@ -68,7 +142,7 @@ static void on_observed(simba__zk_batch *batch)
     const simba__zk_reply *replies = batch->replies;
     simba__zk_view found = {0};
 
-    mutex->is_watched = false;
+    mutex->observing->is_watched = false;
     if (batch->status != SIMBA_OK || !simba__zk_is_by_quorum(replies[0].rc)) {
         return; /* set anew with the next connection */
     }
@@ -80,47 +154,49 @@ static void on_observed(simba__zk_batch *batch)
         found.czxid = replies[0].stat.czxid;
         found.latches_made = simba__zk_children_made(&replies[0].stat);
     }
-    mutex->is_watched = true;
-    simba__zk_serials_watched(&mutex->serials, &found);
+    mutex->observing->is_watched = true;
+    simba__zk_serials_watched(&mutex->observing->serials, &found);
 }
 
 static void send_observe(simba__zk_mutex *mutex)
 {
     simba__zk *self = SIMBA__ZK(mutex->base.store);
     const char *name = simba_session_mutex_name(&mutex->base);
+    simba__zk_batch *batch = &mutex->observing->batch;
 
-    mutex->is_watched = true;
-    mutex->observing.user = mutex;
-    simba__zk_begin(&mutex->observing, self);
-    simba__zk_ask(&mutex->observing, SIMBA__ZK_GET_CHILDREN | SIMBA__ZK_WATCH,
-                  name, NULL);
-    simba__zk_ask(&mutex->observing, SIMBA__ZK_EXISTS | SIMBA__ZK_WATCH, name,
-                  NULL);
-    simba__zk_send(&mutex->observing, self->session, NULL, on_observed);
+    mutex->observing->is_watched = true;
+    batch->user = mutex;
+    simba__zk_begin(batch, self);
+    simba__zk_ask(batch, SIMBA__ZK_GET_CHILDREN | SIMBA__ZK_WATCH, name, NULL);
+    simba__zk_ask(batch, SIMBA__ZK_EXISTS | SIMBA__ZK_WATCH, name, NULL);
+    simba__zk_send(batch, self->session, NULL, on_observed);
 }
 
 /* True: it is watched only from now on. */
 static bool observe(simba_session_mutex *base)
 {
-    simba__zk_mutex *mutex = (simba__zk_mutex *)base;
+    simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(base);
 
-    if (!base->is_observed || mutex->is_watched ||
+    if (mutex->observing == NULL || mutex->observing->is_watched ||
         !base->store->ops->is_ready(base->store)) {
         return false;
     }
-    simba_exchange_cancel(&mutex->observing.exchange);
+    simba_exchange_cancel(&mutex->observing->batch.exchange);
     send_observe(mutex);
     return true;
 }
 
 void simba__zk_observe(simba_session_mutex *base)
 {
-    simba__zk_mutex *mutex = (simba__zk_mutex *)base;
+    simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(base);
 
-    simba__zk_batch_fini(&mutex->observing);
-    mutex->is_watched = false;
-    mutex->serials = (simba__zk_serials){0};
-    if (base->is_observed) {
+    if (mutex->observing != NULL) {
+        simba__zk_batch_fini(&mutex->observing->batch);
+        free(mutex->observing);
+        mutex->observing = NULL;
+    }
+    if (base->is_observed) { /* without memory its observers only poll */
+        mutex->observing = calloc(1, sizeof *mutex->observing);
         simba__zk_want_any(SIMBA__ZK(base->store));
         (void)observe(base);
     }
@@ -128,55 +204,97 @@ void simba__zk_observe(simba_session_mutex *base)
 
 /* --- events -------------------------------------------------------------- */
 
-int simba__zk_before(char *const *before, int count, const char *node)
+char *simba__zk_before(char *before, int count, const char *node)
 {
-    while (count > 0 && strcmp(before[count - 1], node) != 0) {
+    while (count > 0 && strcmp(before, node) != 0) {
+        before += strlen(before) + 1;
         count--;
     }
-    return count - 1;
+    return count > 0 ? before : NULL;
 }
 
 /* Is it one before this latch? Then its watch has served; the others stay. */
-static bool take_before(simba__zk_latch *latch, const char *node)
+static bool take_before(simba__zk_latch *latch,
+                        const char *node,
+                        uint64_t position)
 {
-    int i = simba__zk_before(latch->before, latch->before_count, node);
+    char *found, *end;
 
-    if (i >= 0 && latch->are_watched) {
-        free(latch->before[i]);
-        latch->before[i] = latch->before[--latch->before_count];
+    if (latch->before == NULL) {
+        bool is_ours =
+            latch->before_count > 0 && latch->before_from == position;
+
+        latch->before_count -= is_ours && latch->are_watched;
+        return is_ours;
     }
-    return i >= 0;
+    found = simba__zk_before(latch->before, latch->before_count, node);
+    if (found != NULL && latch->are_watched) {
+        end = latch->before;
+        for (int i = 0; i < latch->before_count; i++) {
+            end += strlen(end) + 1;
+        }
+        node = found + strlen(found) + 1;
+        memmove(found, node, (size_t)(end - node));
+        latch->before_count--;
+    }
+    return found != NULL;
+}
+
+/* One of ours leaves the queue. Whoever stood behind it stands behind the one
+ * before it now, and that one is watched already: nobody has to look. */
+static bool inherit(simba__zk_latch *latch, uint64_t position)
+{
+    simba__zk_latch *left = simba__zk_previous(latch);
+
+    if (latch->before != NULL || latch->before_from != position ||
+        !latch->are_watched || left == NULL || !left->are_watched ||
+        left->before_count != 1 || left->base.is_unwatched ||
+        left->base.slots != 0) {
+        return false;
+    }
+    latch->before = left->before;
+    latch->before_from = left->before_from;
+    latch->base.is_head = left->base.is_head;
+    left->before = NULL;
+    left->before_count = 0;
+    left->are_watched = false;
+    return true;
 }
 
 /* It may be a latch of ours, or one before it. Of thousands that wait most have
  * nothing to do with it: their positions tell, before names are compared. */
-static bool take_node(const simba_session_mutex *mutex,
-                      int type,
-                      const char *node)
+static bool take_node(simba_session_mutex *mutex, int type, const char *node)
 {
     uint64_t position = simba__zk_position(node);
-    bool is_news = false;
+    bool is_news = false, is_gone = type == SIMBA__ZK_EVENT_DELETED;
 
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
         simba__zk_latch *latch = (simba__zk_latch *)e;
+        char own[SIMBA__ZK_NODE_SIZE];
         bool is_own, is_watched;
 
         if (position > e->position ||
-            (position < e->position && position < latch->before_from)) {
+            (position < e->position && position < latch->before_from) ||
+            (is_gone && inherit(latch, position))) {
             continue;
         }
-        is_own =
-            e->state == SIMBA_KEY_PRESENT && strcmp(latch->node, node) == 0;
-        is_watched = take_before(latch, node);
+        simba__zk_node(latch, own);
+        is_own = e->state == SIMBA_KEY_PRESENT && strcmp(own, node) == 0;
+        is_watched = take_before(latch, node, position);
         if (is_watched) {
-            latch->has_gone = true;
             simba_entry_unwatched(e);
         }
+        if (is_watched && latch->task != NULL) {
+            latch->task->has_gone = true;
+        }
         latch->is_watched &= !is_own;
-        if (is_own && type == SIMBA__ZK_EVENT_DELETED && !e->is_leaving) {
+        if (is_own && is_gone && !e->is_leaving) {
             e->state = e->is_doubted ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
         }
         is_news |= (is_own && !e->is_leaving) || is_watched;
+    }
+    if (is_gone && simba__zk_sequence(node) != NULL) {
+        simba__zk_gone(SIMBA__ZK_MUTEX(mutex), position);
     }
     return is_news;
 }
@@ -185,6 +303,7 @@ void simba__zk_event(simba__zk *self, int type, const char *path)
 {
     size_t length = strlen(self->settings.base);
     char escaped[SIMBA__ZK_ESCAPED_SIZE], name[SIMBA_MUTEX_MAX_BYTES + 1];
+    struct simba__zk_observing *observing;
     simba_session_mutex *mutex;
     const char *node;
     bool is_news;
@@ -204,10 +323,11 @@ void simba__zk_event(simba__zk *self, int type, const char *path)
     }
     is_news =
         node == NULL ? mutex->is_observed : take_node(mutex, type, node + 1);
-    if (is_news && node == NULL) {
-        simba__zk_serials_changed(&((simba__zk_mutex *)mutex)->serials,
+    observing = SIMBA__ZK_MUTEX(mutex)->observing;
+    if (is_news && node == NULL && observing != NULL) {
+        simba__zk_serials_changed(&observing->serials,
                                   type == SIMBA__ZK_EVENT_DELETED);
-        ((simba__zk_mutex *)mutex)->is_watched = false;
+        observing->is_watched = false;
         (void)observe(mutex);
     }
     if (is_news) {
@@ -217,27 +337,55 @@ void simba__zk_event(simba__zk *self, int type, const char *path)
 
 /* --- after a connection was lost ----------------------------------------- */
 
+/* Watches those before a latch anew, and our own node. False: the one of ours
+ * before it is forgotten, so it went. */
+static bool ask_before(simba__zk *self, const simba__zk_latch *latch)
+{
+    const simba__zk_latch *previous = simba__zk_previous(latch);
+    const char *mutex = simba_session_mutex_name(latch->base.mutex);
+    const char *name = latch->before;
+    char node[SIMBA__ZK_NODE_SIZE];
+
+    if (name == NULL && latch->before_count > 0) {
+        if (previous == NULL ||
+            (previous->is_watched && !previous->base.is_leaving)) {
+            return previous != NULL; /* it is asked for by itself */
+        }
+        simba__zk_node(previous, node);
+        name = node;
+    }
+    for (int i = 0; i < latch->before_count; i++) {
+        simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, mutex, name);
+        name += strlen(name) + 1;
+    }
+    return true;
+}
+
 /* The server tells at once of what has happened since the last that we have
  * heard of. */
-static void ask_watches(simba__zk *self, const simba_session_mutex *mutex)
+static bool ask_watches(simba__zk *self, const simba_session_mutex *mutex)
 {
-    const char *name = simba_session_mutex_name(mutex);
+    bool is_news = false;
 
     for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-        const simba__zk_latch *latch = (const simba__zk_latch *)e;
+        simba__zk_latch *latch = (simba__zk_latch *)e;
+        char own[SIMBA__ZK_NODE_SIZE];
 
-        if (e->state == SIMBA_KEY_PRESENT && !e->is_leaving) {
-            for (int i = 0; i < latch->before_count && latch->are_watched;
-                 i++) {
-                simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
-                              latch->before[i]);
-            }
-            if (latch->is_watched) {
-                simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, name,
-                              latch->node);
-            }
+        if (e->state != SIMBA_KEY_PRESENT || e->is_leaving) {
+            continue;
+        }
+        if (latch->are_watched && !ask_before(self, latch)) {
+            latch->are_watched = false;
+            simba_entry_unwatched(e);
+            is_news = true;
+        }
+        if (latch->is_watched) {
+            simba__zk_node(latch, own);
+            simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES,
+                          simba_session_mutex_name(mutex), own);
         }
     }
+    return is_news;
 }
 
 /* One that could not be set would tell nothing: who wanted it looks for itself.
@@ -273,9 +421,7 @@ void simba__zk_watches_set(simba__zk *self, bool is_new)
     simba_exchange_cancel(&self->watches.exchange);
     simba__zk_begin(&self->watches, self);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
-        if (!is_new) {
-            ask_watches(self, mutex);
-        }
+        is_news |= !is_new && ask_watches(self, mutex);
         is_news |= observe(mutex);
     }
     simba__zk_send(&self->watches, self->session, NULL, on_watches_set);
@@ -289,10 +435,13 @@ void simba__zk_watches_lost(simba__zk *self)
     simba_session_mutex *mutex = NULL;
 
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
-        simba__zk_mutex *observed = (simba__zk_mutex *)mutex;
+        struct simba__zk_observing *observing =
+            SIMBA__ZK_MUTEX(mutex)->observing;
 
-        simba_exchange_cancel(&observed->observing.exchange);
-        simba__zk_serials_changed(&observed->serials, false);
-        observed->is_watched = false; /* to be set anew */
+        if (observing != NULL) {
+            simba_exchange_cancel(&observing->batch.exchange);
+            simba__zk_serials_changed(&observing->serials, false);
+            observing->is_watched = false; /* to be set anew */
+        }
     }
 }

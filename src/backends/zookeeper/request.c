@@ -2,10 +2,12 @@
  * replies. What belongs together is sent together.
  *
  *   put     create + children; after a lost reply it is looked for first
- *   look    check of our own node + children
+ *   look    check of our own node + children, unless it must be the lowest
  *   both    if it is not the lowest: data of the one before it, with a watch,
- *           and of the owner
- *   remove  delete */
+ *           and of the owner, unless that is known
+ *   remove  delete
+ *
+ * One list of the children serves all who have asked before it was sent. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
@@ -21,210 +23,6 @@ enum {
 
 typedef simba__zk_latch latch_t;
 
-static simba__zk *store_of(const latch_t *latch)
-{
-    return SIMBA__ZK(latch->base.store);
-}
-
-static const char *mutex_of(const latch_t *latch)
-{
-    return simba_session_mutex_name(latch->base.mutex);
-}
-
-/* --- steps --------------------------------------------------------------- */
-
-static void finish(latch_t *latch, int status, const simba_error *error)
-{
-    /* What a put has left goes again. */
-    bool is_there = latch->base.step == SIMBA_STEP_PUT &&
-                    latch->base.state == SIMBA_KEY_PRESENT;
-
-    simba_entry_done(&latch->base, status, error,
-                     is_there ? SIMBA_STANDS_BEHIND : SIMBA_STANDS_NOWHERE);
-}
-
-static void fail(latch_t *latch, int rc)
-{
-    simba_error error;
-    int status = simba__zk_fail(store_of(latch), rc, &error);
-
-    if (latch->base.step == SIMBA_STEP_REMOVE) {
-        simba__log(&store_of(latch)->log, SIMBA_LOG_ERROR,
-                   "cannot remove a latch: %s", error.message);
-    }
-    finish(latch, status, &error);
-}
-
-static void stands(latch_t *latch, enum simba_standing standing)
-{
-    simba_entry_done(&latch->base, SIMBA_OK, NULL, standing);
-}
-
-/* Thousands may wait: who does keeps nothing of what it has asked. */
-static void on_done(simba__zk_batch *batch)
-{
-    latch_t *latch = batch->user;
-
-    simba_entry_hold(&latch->base);
-    if (batch->status == SIMBA_OK) {
-        latch->taken(latch);
-    } else {
-        finish(latch, batch->status, batch->error);
-    }
-    if (!latch->is_owner && batch->exchange.connection == NULL) {
-        simba__zk_batch_fini(batch);
-    }
-    simba_entry_drop(&latch->base);
-}
-
-static void begin(latch_t *latch)
-{
-    simba__zk_begin(&latch->batch, store_of(latch));
-}
-
-static void ask(latch_t *latch, int op, const char *node)
-{
-    simba__zk_ask(&latch->batch, op, mutex_of(latch), node);
-}
-
-static void send(latch_t *latch, void (*taken)(latch_t *latch))
-{
-    const simba_entry *entry = &latch->base;
-
-    latch->taken = taken;
-    latch->batch.user = latch;
-    simba__zk_send(&latch->batch, store_of(latch)->session,
-                   entry->acquire != NULL ? entry->acquire : entry->release,
-                   on_done);
-}
-
-/* The last reply, and those before it. */
-static const simba__zk_reply *reply(const latch_t *latch, int before)
-{
-    return &latch->batch.replies[latch->batch.count - 1 - before];
-}
-
-/* The first failure of a write and the read behind it, unless they fail for
- * want of a node. */
-static int failure(const latch_t *latch)
-{
-    int read_rc = reply(latch, 0)->rc;
-
-    return simba__zk_is_by_quorum(read_rc) ? reply(latch, 1)->rc : read_rc;
-}
-
-/* --- who else is there --------------------------------------------------- */
-
-static void free_names(char **names, int count)
-{
-    while (count > 0) {
-        free(names[--count]);
-    }
-    free(names);
-}
-
-static void forget_others(latch_t *latch)
-{
-    free(latch->lowest);
-    free_names(latch->before, latch->before_count);
-    latch->lowest = NULL;
-    latch->before = NULL;
-    latch->before_count = 0;
-    latch->are_watched = false;
-}
-
-/* Who is to be watched, and the lowest; without memory nobody. After one of
- * several went the others are watched still: they stand last here, and are not
- * asked for again. */
-static void keep_others(latch_t *latch, const simba__zk_standing *where)
-{
-    char *const *names = reply(latch, 0)->names;
-    const simba_crowd_watched *watched = &where->watched;
-    int count = (int)(watched->end - watched->begin) + 1;
-    char **was = latch->before;
-    int was_count = latch->before_count, last = count;
-    int kept = latch->are_watched && latch->base.is_unwatched ? was_count : 0;
-    bool is_whole = true;
-
-    latch->before = NULL;
-    latch->before_count = latch->asked_count = 0;
-    latch->before_from = UINT64_MAX;
-    forget_others(latch);
-    latch->lowest = where->lowest < 0 ? NULL : strdup(names[where->lowest]);
-    latch->before = where->before < 0 || where->is_owner
-                        ? NULL
-                        : calloc((size_t)count, sizeof latch->before[0]);
-    for (int i = 1; latch->before != NULL && i <= count; i++) {
-        const char *name =
-            names[i < count ? watched->end - (uint32_t)i : watched->other];
-        bool is_kept = simba__zk_before(was, kept, name) >= 0;
-        int at = is_kept ? --last : latch->asked_count++;
-        uint64_t position = simba__zk_position(name);
-
-        if (position < latch->before_from) {
-            latch->before_from = position;
-        }
-        latch->before[at] = strdup(name);
-        is_whole &= latch->before[at] != NULL;
-        latch->before_count++;
-    }
-    if (!is_whole) {
-        forget_others(latch);
-    }
-    free_names(was, was_count);
-}
-
-static int find(const simba__zk_reply *all, const char *name)
-{
-    char **found = bsearch(&name, all->names, (size_t)all->count,
-                           sizeof all->names[0], simba__zk_by_sequence);
-
-    return found == NULL ? -1 : (int)(found - all->names);
-}
-
-/* Who is still there, behind the same ones, waits on. Who is not has missed
- * something, and looks for itself. */
-static bool is_confirmed(const simba_entry *entry, void *looker)
-{
-    const latch_t *latch = (const latch_t *)entry;
-    const simba__zk_reply *all = reply(looker, 0);
-    int own = find(all, latch->node), there = 0;
-
-    while (there < latch->before_count &&
-           find(all, latch->before[there]) >= 0) {
-        there++;
-    }
-    ((simba_entry *)entry)->is_head =
-        own >= 0 && (uint32_t)own == ((latch_t *)looker)->base.owned;
-    return own >= 0 && there > 0 && there == latch->before_count;
-}
-
-/* By the children, which are the last reply: where we stand, by our name or, if
- * that is not known, by how it begins. */
-static void take_children(latch_t *latch)
-{
-    const simba__zk_reply *all = reply(latch, 0);
-    bool is_known = latch->base.state == SIMBA_KEY_PRESENT;
-    simba__zk_standing where;
-
-    simba__zk_stand(all->names, all->count,
-                    is_known ? latch->node : latch->prefix, &where);
-    latch->is_found = where.own >= 0;
-    latch->is_owner = where.is_owner;
-    latch->base.is_head = where.is_head;
-    latch->base.owned = where.owned;
-    latch->base.least = where.slots;
-    keep_others(latch, &where);
-    if (latch->is_found && !is_known) {
-        snprintf(latch->node, sizeof latch->node, "%s", all->names[where.own]);
-    }
-    if (latch->base.mutex->looker == &latch->base && all->count > 0) {
-        qsort(all->names, (size_t)all->count, sizeof all->names[0],
-              simba__zk_by_sequence);
-        simba_session_confirm(latch->base.mutex, is_confirmed, latch);
-    }
-}
-
 /* --- the queue ----------------------------------------------------------- */
 
 static void send_look(latch_t *latch);
@@ -234,35 +32,58 @@ static bool joins(const latch_t *latch)
     return latch->base.acquire != NULL && latch->base.acquire->join;
 }
 
+static void tell_owner(latch_t *latch, const simba_owner *owner, uint64_t at)
+{
+    simba_entry_owner(&latch->base, owner);
+    if (owner->id[0] != '\0') {
+        SIMBA__ZK_MUTEX(latch->base.mutex)->told_at = at;
+    }
+}
+
+/* Its own watch tells whoever stands behind it. */
+static void note_previous(latch_t *latch)
+{
+    latch_t *previous = simba__zk_previous(latch);
+
+    if (latch->are_watched && latch->before == NULL && previous != NULL) {
+        previous->is_watched = true;
+    }
+}
+
 /* Of those before us, if we join, then of the owner, unless it is the last of
- * them. */
+ * them or was told before. */
 static void take_queue(latch_t *latch)
 {
-    bool is_asking = latch->is_asking;
-    int rc = is_asking ? SIMBA__ZK_OK : latch->batch.replies[0].rc;
+    simba__zk_task *task = latch->task;
+    int rc = task->is_asking ? SIMBA__ZK_OK : task->batch.replies[0].rc;
+    simba_owner owner;
 
-    for (int i = 0; is_asking && i < latch->asked_count; i++) {
-        rc = rc == SIMBA__ZK_OK ? latch->batch.replies[i].rc : rc;
+    for (int i = 0; task->is_asking && i < task->asked_count; i++) {
+        rc = rc == SIMBA__ZK_OK ? task->batch.replies[i].rc : rc;
     }
-    latch->are_watched = is_asking && rc == SIMBA__ZK_OK && !latch->has_gone;
+    latch->are_watched =
+        task->is_asking && rc == SIMBA__ZK_OK && !task->has_gone;
     latch->base.is_unwatched &= !latch->are_watched;
     if (rc != SIMBA__ZK_OK) {
         simba_entry_unwatched(&latch->base);
     }
+    note_previous(latch);
     if (joins(latch) &&
-        (rc == SIMBA__ZK_NO_NODE || latch->has_gone || !is_asking)) {
+        (rc == SIMBA__ZK_NO_NODE || task->has_gone || !task->is_asking)) {
         send_look(latch); /* it went before it could be watched, or the one
                            * who joins came after that was asked for */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
-        fail(latch, rc);
+        simba__zk_step_fail(latch, rc);
     } else {
-        latch->base.owner =
-            reply(latch, 0)->rc == SIMBA__ZK_OK
-                ? simba__zk_owner_of(reply(latch, 0), latch->lowest)
+        owner =
+            task->is_told ? simba_told_owner_read(latch->base.mutex->owner)
+            : simba__zk_step_reply(latch)->rc == SIMBA__ZK_OK
+                ? simba__zk_owner_of(simba__zk_step_reply(latch), task->lowest)
                 : simba_owner_none();
+        tell_owner(latch, &owner, task->lowest_at);
         latch->base.wait_ms = simba__zk_full_lease_ms(&latch->base);
         simba__zk_watch_own(latch);
-        stands(latch, SIMBA_STANDS_BEHIND);
+        simba__zk_step_stands(latch, SIMBA_STANDS_BEHIND);
     }
 }
 
@@ -275,93 +96,149 @@ static void refuse_wrapped(latch_t *latch)
     simba_error_set(&error, SIMBA_EMISCONFIG, 0,
                     "zookeeper: %.200s/%.200s has used up its sequence "
                     "numbers; delete the node when nobody contends for it",
-                    store_of(latch)->settings.base, mutex_of(latch));
-    finish(latch, SIMBA_EMISCONFIG, &error);
+                    SIMBA__ZK(latch->base.store)->settings.base,
+                    simba_session_mutex_name(latch->base.mutex));
+    simba__zk_step_finish(latch, SIMBA_EMISCONFIG, &error);
+}
+
+static void owns(latch_t *latch, const char *node)
+{
+    simba__zk_reply self = {.stat = {.czxid = (int64_t)latch->base.token,
+                                     .ctime_ms = latch->ctime_ms},
+                            .data = (char *)latch->base.id,
+                            .length = (int)strlen(latch->base.id)};
+    simba_owner owner = simba__zk_owner_of(&self, node);
+
+    simba__zk_watch_own(latch);
+    tell_owner(latch, &owner,
+               latch->base.slots == 0 ? latch->base.position : 0);
+    simba__zk_step_stands(latch, SIMBA_STANDS_FIRST);
+}
+
+/* Watches those before it, which are the first names of `before`, or the one of
+ * ours; and asks who owns the mutex, unless that was told. One on existence
+ * would be set on what is gone. */
+static void send_queue(latch_t *latch)
+{
+    simba__zk_task *task = latch->task;
+    const simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
+    char node[SIMBA__ZK_NODE_SIZE];
+    const char *name = latch->before, *last = "";
+
+    task->asked_count = joins(latch) ? task->asked_count : 0;
+    if (name == NULL && simba__zk_previous(latch) == NULL) {
+        send_look(latch); /* it has gone meanwhile */
+        return;
+    }
+    if (name == NULL) {
+        simba__zk_node(simba__zk_previous(latch), node);
+        name = node;
+    }
+    simba__zk_step_clear(latch);
+    for (int i = 0; i < task->asked_count; i++) {
+        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, name);
+        last = name;
+        name += strlen(name) + 1;
+    }
+    task->is_told = task->asked_count > 0 && mutex->base.owner != NULL &&
+                    mutex->told_at == task->lowest_at;
+    if (!task->is_told && strcmp(last, task->lowest) != 0) {
+        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA, task->lowest);
+    }
+    /* Until the reply has come nobody watches them, whatever ends it. */
+    task->is_asking = joins(latch);
+    task->has_gone = false;
+    if (task->is_asking) {
+        simba_entry_unwatched(&latch->base);
+    }
+    simba__zk_step_send(latch, take_queue);
 }
 
 /* Where it stands among the children. */
 static void take_standing(latch_t *latch)
 {
-    simba__zk_reply self = {
-        .stat = {.czxid = latch->czxid, .ctime_ms = latch->ctime_ms},
-        .data = latch->base.id,
-        .length = (int)strlen(latch->base.id)};
-    int asked = joins(latch) ? latch->asked_count : 0;
+    simba__zk_task *task = latch->task;
+    char node[SIMBA__ZK_NODE_SIZE];
 
-    if (latch->czxid <= 0 || latch->base.position == 0) {
-        latch->is_found = latch->is_owner = false; /* no server made that */
+    if ((int64_t)latch->base.token <= 0 || latch->base.position == 0) {
+        task->is_found = task->is_owner = false; /* no server made that */
     }
-    if (latch->is_found && latch->base.step == SIMBA_STEP_PUT &&
-        simba__zk_is_wrapped(latch->node)) {
+    simba__zk_node(latch, node);
+    if (task->is_found && latch->base.step == SIMBA_STEP_PUT &&
+        simba__zk_is_wrapped(node)) {
         refuse_wrapped(latch);
-    } else if (latch->is_owner) {
-        simba__zk_watch_own(latch);
-        latch->base.token = (uint64_t)latch->czxid;
-        latch->base.owner = simba__zk_owner_of(&self, latch->node);
-        stands(latch, SIMBA_STANDS_FIRST);
-    } else if (!latch->is_found) {
+    } else if (task->is_owner) {
+        owns(latch, node);
+    } else if (!task->is_found) {
         /* Vanished; or not among the children right after it was made, so gone
          * again. */
-        stands(latch, SIMBA_STANDS_VANISHED);
-    } else if (latch->before_count == 0 || latch->lowest == NULL) {
-        fail(latch, SIMBA__ZK_NO_MEMORY);
+        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
+    } else if (latch->before_count == 0 || task->lowest == NULL) {
+        simba__zk_step_fail(latch, SIMBA__ZK_NO_MEMORY);
     } else {
-        begin(latch);
-        /* One on existence would be set on what is gone. */
-        for (int i = 0; i < asked; i++) {
-            ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, latch->before[i]);
-        }
-        if (asked == 0 ||
-            strcmp(latch->before[asked - 1], latch->lowest) != 0) {
-            ask(latch, SIMBA__ZK_GET_DATA, latch->lowest);
-        }
-        /* Until the reply has come nobody watches them, whatever ends it. */
-        latch->is_asking = joins(latch);
-        latch->asked_count = asked;
-        latch->has_gone = false;
-        if (latch->is_asking) {
-            simba_entry_unwatched(&latch->base);
-        }
-        send(latch, take_queue);
+        send_queue(latch);
     }
 }
 
 /* --- looking ------------------------------------------------------------- */
 
 /* A quorum write that fires no watch, so that the server we have reached has
- * seen all there was; then the children. */
-static void send_check(latch_t *latch,
-                       const char *node,
-                       void (*taken)(latch_t *latch))
+ * seen all there was. */
+static void ask_check(latch_t *latch, const char *node)
 {
-    begin(latch);
-    simba__zk_multi_begin(&latch->batch);
-    ask(latch, SIMBA__ZK_CHECK, node);
-    simba__zk_multi_end(&latch->batch);
-    ask(latch, SIMBA__ZK_GET_CHILDREN, NULL);
-    send(latch, taken);
+    simba__zk_step_clear(latch);
+    simba__zk_multi_begin(&latch->task->batch);
+    simba__zk_step_ask(latch, SIMBA__ZK_CHECK, node);
+    simba__zk_multi_end(&latch->task->batch);
 }
 
 static void take_look(latch_t *latch)
 {
-    int rc = failure(latch);
+    int rc = simba__zk_step_reply(latch)->rc;
 
-    if (!simba__zk_is_by_quorum(rc)) {
-        fail(latch, rc);
+    if (rc == SIMBA__ZK_OK) {
+        simba__zk_step_await(latch, take_standing);
+    } else if (rc == SIMBA__ZK_NO_NODE) {
+        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
     } else {
-        take_children(latch);
-        latch->is_found &= rc == SIMBA__ZK_OK;
-        latch->is_owner &= rc == SIMBA__ZK_OK;
-        take_standing(latch);
+        simba__zk_step_fail(latch, rc);
     }
+}
+
+/* It is the lowest, if it is there. */
+static void take_lowest(latch_t *latch)
+{
+    int rc = simba__zk_step_reply(latch)->rc;
+
+    latch->task->is_found = latch->task->is_owner = rc == SIMBA__ZK_OK;
+    if (!simba__zk_is_by_quorum(rc)) {
+        simba__zk_step_fail(latch, rc);
+        return;
+    }
+    if (rc == SIMBA__ZK_OK) {
+        SIMBA__ZK_MUTEX(latch->base.mutex)->floor = latch->base.position;
+        latch->base.is_head = false;
+        latch->base.owned = 1;
+        latch->base.least = 0;
+        simba__zk_forget_others(latch);
+    }
+    take_standing(latch);
 }
 
 static void send_look(latch_t *latch)
 {
-    if (++latch->rounds > ROUNDS_MOST) {
-        fail(latch, SIMBA__ZK_NO_NODE);
+    char node[SIMBA__ZK_NODE_SIZE];
+
+    if (++latch->task->rounds > ROUNDS_MOST) {
+        simba__zk_step_fail(latch, SIMBA__ZK_NO_NODE);
+        return;
+    }
+    simba__zk_node(latch, node);
+    ask_check(latch, node);
+    if (simba__zk_is_lowest(latch)) {
+        simba__zk_step_send(latch, take_lowest);
     } else {
-        send_check(latch, latch->node, take_look);
+        simba__zk_step_send_listed(latch, take_look);
     }
 }
 
@@ -369,51 +246,60 @@ void simba__zk_look(simba_entry *entry)
 {
     latch_t *latch = (latch_t *)entry;
 
-    latch->rounds = 0;
-    send_look(latch);
+    if (simba__zk_step_begin(latch)) {
+        send_look(latch);
+    }
 }
 
 /* --- making the node ----------------------------------------------------- */
 
 static void send_create(latch_t *latch);
 
+/* By the name that a server has given it; if none can have, by no position. */
+static void set_position(latch_t *latch, const char *name)
+{
+    char node[SIMBA__ZK_NODE_SIZE];
+
+    latch->base.position = simba__zk_position(name);
+    simba__zk_node(latch, node);
+    if (strcmp(node, name) != 0) {
+        latch->base.position = 0;
+    }
+}
+
 static void node_is_there(latch_t *latch, const simba__zk_reply *found)
 {
     latch->base.state = SIMBA_KEY_PRESENT;
-    latch->base.position = simba__zk_position(latch->node);
-    latch->czxid = found->stat.czxid;
+    latch->base.token = (uint64_t)found->stat.czxid;
     latch->ctime_ms = found->stat.ctime_ms;
     latch->is_watched = false;
+    simba__zk_forget_others(latch);
 }
 
-/* Of the parents, each made and asked for, of our node, then the children. */
+/* Of the parents, each made and asked for, then of our node. */
 static void take_created(latch_t *latch)
 {
-    const simba__zk_reply *made = reply(latch, 1), *parent;
+    const simba__zk_batch *batch = &latch->task->batch;
+    const simba__zk_reply *made = simba__zk_step_reply(latch), *parent;
     int rc = made->rc;
     const char *name = rc == SIMBA__ZK_OK ? strrchr(made->data, '/') : NULL;
 
-    for (int i = 0; rc == SIMBA__ZK_NO_NODE && i + 3 < latch->batch.count;
-         i += 2) {
-        parent = &latch->batch.replies[i];
+    for (int i = 0; rc == SIMBA__ZK_NO_NODE && i + 2 < batch->count; i += 2) {
+        parent = &batch->replies[i];
         if (parent[0].rc == SIMBA__ZK_NO_AUTH &&
             parent[1].rc == SIMBA__ZK_NO_NODE) {
             rc = SIMBA__ZK_NO_AUTH; /* it is missing, and we may not make it */
         }
     }
     if (name != NULL) {
-        snprintf(latch->node, sizeof latch->node, "%s", name + 1);
+        set_position(latch, name + 1);
         node_is_there(latch, made);
-        store_of(latch)->is_base_made = true;
-        rc = reply(latch, 0)->rc;
-    }
-    if (rc == SIMBA__ZK_NO_NODE && latch->rounds < ROUNDS_MOST) {
+        SIMBA__ZK(latch->base.store)->is_base_made = true;
+        simba__zk_step_await(latch, take_standing);
+    } else if (rc == SIMBA__ZK_NO_NODE && latch->task->rounds < ROUNDS_MOST) {
         send_create(latch); /* with its parents */
-    } else if (rc != SIMBA__ZK_OK || name == NULL) {
-        fail(latch, rc);
     } else {
-        take_children(latch);
-        take_standing(latch);
+        simba__zk_step_fail(latch, rc);
     }
 }
 
@@ -421,18 +307,22 @@ static void take_created(latch_t *latch)
  * there. */
 static void send_create(latch_t *latch)
 {
-    begin(latch);
-    if (++latch->rounds == 2 && store_of(latch)->is_base_made) {
-        ask(latch, SIMBA__ZK_CREATE_CONTAINER, NULL);
-        ask(latch, SIMBA__ZK_EXISTS, NULL);
-    } else if (latch->rounds > 1) {
-        simba__zk_ask_parents(&latch->batch, mutex_of(latch),
-                              latch->rounds > CONTAINER_ROUNDS);
+    simba__zk_task *task = latch->task;
+    char prefix[SIMBA__ZK_PREFIX_SIZE];
+
+    simba__zk_step_clear(latch);
+    if (++task->rounds == 2 && SIMBA__ZK(latch->base.store)->is_base_made) {
+        simba__zk_step_ask(latch, SIMBA__ZK_CREATE_CONTAINER, NULL);
+        simba__zk_step_ask(latch, SIMBA__ZK_EXISTS, NULL);
+    } else if (task->rounds > 1) {
+        simba__zk_ask_parents(&task->batch,
+                              simba_session_mutex_name(latch->base.mutex),
+                              task->rounds > CONTAINER_ROUNDS);
     }
-    latch->batch.data = latch->base.id;
-    ask(latch, SIMBA__ZK_CREATE2, latch->prefix);
-    ask(latch, SIMBA__ZK_GET_CHILDREN, NULL);
-    send(latch, take_created);
+    task->batch.data = latch->base.id;
+    simba__zk_latch_prefix(latch, prefix);
+    simba__zk_step_ask(latch, SIMBA__ZK_CREATE2, prefix);
+    simba__zk_step_send_listed(latch, take_created);
 }
 
 /* --- finding it again ---------------------------------------------------- */
@@ -440,12 +330,12 @@ static void send_create(latch_t *latch)
 /* A latch found by its prefix is ours if its session is. */
 static void take_identity(latch_t *latch)
 {
-    const simba__zk_reply *found = reply(latch, 0);
+    const simba__zk_reply *found = simba__zk_step_reply(latch);
 
     if (!simba__zk_is_by_quorum(found->rc)) {
-        fail(latch, found->rc);
+        simba__zk_step_fail(latch, found->rc);
     } else if (found->rc == SIMBA__ZK_OK &&
-               found->stat.session == latch->batch.session->id) {
+               found->stat.session == latch->task->batch.session->id) {
         node_is_there(latch, found);
         send_look(latch);
     } else {
@@ -456,41 +346,56 @@ static void take_identity(latch_t *latch)
 
 static void take_deleted(latch_t *latch)
 {
-    if (simba__zk_is_by_quorum(reply(latch, 0)->rc)) {
-        stands(latch, SIMBA_STANDS_NOWHERE);
+    if (simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
+        simba__zk_gone(SIMBA__ZK_MUTEX(latch->base.mutex),
+                       latch->base.position);
+        simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
     } else {
-        fail(latch, reply(latch, 0)->rc);
+        simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
     }
 }
 
 /* About our node alone. */
 static void send_node(latch_t *latch, int op, void (*taken)(latch_t *latch))
 {
-    begin(latch);
-    ask(latch, op, latch->node);
-    send(latch, taken);
+    char node[SIMBA__ZK_NODE_SIZE];
+
+    simba__zk_step_clear(latch);
+    simba__zk_node(latch, node);
+    simba__zk_step_ask(latch, op, node);
+    simba__zk_step_send(latch, taken);
 }
 
 static void take_found(latch_t *latch)
 {
     bool is_removal = latch->base.step == SIMBA_STEP_REMOVE;
-    int rc = failure(latch);
+    bool is_found = latch->task->is_found;
 
-    if (!simba__zk_is_by_quorum(rc)) {
-        fail(latch, rc);
-        return;
-    }
-    take_children(latch);
-    if (latch->is_found && is_removal) { /* its name is enough */
+    if (is_found && is_removal) { /* its name is enough */
         send_node(latch, SIMBA__ZK_DELETE, take_deleted);
-    } else if (latch->is_found) {
+    } else if (is_found) {
         send_node(latch, SIMBA__ZK_GET_DATA, take_identity);
     } else if (is_removal) {
-        stands(latch, SIMBA_STANDS_NOWHERE);
+        simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
     } else {
         latch->base.state = SIMBA_KEY_ABSENT;
         send_create(latch);
     }
+}
+
+static void take_check(latch_t *latch)
+{
+    if (simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
+        simba__zk_step_await(latch, take_found);
+    } else {
+        simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
+    }
+}
+
+static void send_find(latch_t *latch)
+{
+    ask_check(latch, NULL);
+    simba__zk_step_send_listed(latch, take_check);
 }
 
 /* --- put and remove ------------------------------------------------------ */
@@ -499,7 +404,7 @@ static void take_found(latch_t *latch)
  * budget: every grant would be given back, for ever. */
 static bool is_too_short(latch_t *latch)
 {
-    const simba__zk *self = store_of(latch);
+    const simba__zk *self = SIMBA__ZK(latch->base.store);
     long long lease_ms = latch->base.lease_ms;
     long long budget_ms = latch->base.acquire->budget_ms;
     long long most_ms =
@@ -517,7 +422,7 @@ static bool is_too_short(latch_t *latch)
         "or give a release budget of at most %lld ms",
         simba__zk_where(self), (long long)self->base.certainty.timeout_ms,
         lease_ms, budget_ms, lease_ms, most_ms > 0 ? most_ms : 0);
-    finish(latch, SIMBA_EMISCONFIG, &error);
+    simba__zk_step_finish(latch, SIMBA_EMISCONFIG, &error);
     return true;
 }
 
@@ -525,10 +430,11 @@ void simba__zk_put(simba_entry *entry)
 {
     latch_t *latch = (latch_t *)entry;
 
-    latch->rounds = 0;
-    simba__zk_prefix(entry->attempt, entry->slots, latch->prefix);
+    if (!simba__zk_step_begin(latch)) {
+        return;
+    }
     if (entry->state == SIMBA_KEY_DOUBTFUL) {
-        send_check(latch, NULL, take_found);
+        send_find(latch);
     } else if (!is_too_short(latch)) {
         send_create(latch);
     }
@@ -538,8 +444,11 @@ void simba__zk_remove(simba_entry *entry)
 {
     latch_t *latch = (latch_t *)entry;
 
+    if (!simba__zk_step_begin(latch)) {
+        return;
+    }
     if (entry->state == SIMBA_KEY_DOUBTFUL) {
-        send_check(latch, NULL, take_found);
+        send_find(latch);
     } else {
         send_node(latch, SIMBA__ZK_DELETE, take_deleted);
     }
@@ -549,8 +458,9 @@ void simba__zk_forget(simba_entry *entry)
 {
     latch_t *latch = (latch_t *)entry;
 
-    simba_timer_clear(entry->store->base.loop, &latch->watching);
-    simba__zk_batch_fini(&latch->batch);
-    simba__zk_batch_fini(&latch->own);
-    forget_others(latch);
+    if (latch->task != NULL) {
+        simba__zk_step_free(latch->task);
+        latch->task = NULL;
+    }
+    simba__zk_forget_others(latch);
 }

@@ -5,7 +5,7 @@ if(simba_has_zookeeper)
       ${simba_src}/kit/servers.c
       ${simba_src}/kit/session_admin.c)
   foreach(name IN ITEMS admin doctor init messages node_names notify request
-                        session settings zookeeper)
+                        session settings step zookeeper)
     list(APPEND simba_zookeeper_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
   endforeach()
   simba_add_store(zookeeper SOURCES ${simba_zookeeper_sources}

@@ -198,9 +198,11 @@ static void renew(simba_session_store *store,
     simba__zk_begin(&self->renewals, self);
     simba__zk_multi_begin(&self->renewals);
     for (int i = 0; i < count; i++) {
+        char node[SIMBA__ZK_NODE_SIZE];
+
+        simba__zk_node((const simba__zk_latch *)entries[i], node);
         simba__zk_ask(&self->renewals, SIMBA__ZK_CHECK,
-                      simba_session_mutex_name(entries[i]->mutex),
-                      ((const simba__zk_latch *)entries[i])->node);
+                      simba_session_mutex_name(entries[i]->mutex), node);
     }
     simba__zk_multi_end(&self->renewals);
     simba__zk_send(&self->renewals, self->session, entries[0]->renewal,
@@ -416,6 +418,7 @@ static const simba_session_ops session_ops = {
     .remove = simba__zk_remove,
     .renew = renew,
     .renew_most = 256, /* a multi must fit into a packet of 1 MiB */
+    .is_ordered = true,
     .lease_ms = lease_ms,
     .forget = simba__zk_forget,
     .observe = simba__zk_observe,
@@ -467,6 +470,7 @@ static void detach(simba_backend *base)
     simba__zk_batch_fini(&self->renewals);
     simba__zk_batch_fini(&self->check);
     simba__zk_batch_fini(&self->watches);
+    simba__zk_own_fini(self);
     simba_session_fini(&self->base);
     while (self->sessions != NULL) {
         simba__zk_session_close(self->sessions);

@@ -4,6 +4,7 @@
  *   session.c      one session: greeting, requests in batches, pings
  *   messages.c     pure: the bytes of ZooKeeper's requests and replies
  *   request.c      put, look, remove: what follows from the replies
+ *   step.c         what a latch has asked for; one list for all; who is before
  *   node_names.c   pure: names of nodes, their order, serial numbers
  *   notify.c       watches, wake-ups, observers
  *   admin.c        read, list, break
@@ -99,11 +100,13 @@ typedef struct simba__zk_standing {
     int lowest; /* indices of children; -1: none */
     int before; /* the one just before ours */
     int own;
-    int latches;                 /* how many */
-    bool is_sorted;              /* the children are: some have slots */
-    bool is_owner, is_head;      /* ours */
-    uint32_t owned, slots;       /* as in simba_crowd */
-    simba_crowd_watched watched; /* if ours is not an owner */
+    uint64_t lowest_at, before_at; /* their positions, if they are there */
+    uint64_t own_at;               /* told to simba__zk_stand_all() */
+    int latches;                   /* how many */
+    bool is_sorted;                /* the children are: some have slots */
+    bool is_owner, is_head;        /* ours */
+    uint32_t owned, slots;         /* as in simba_crowd */
+    simba_crowd_watched watched;   /* if ours is not an owner */
 } simba__zk_standing;
 
 /** Look through the children for one that begins with `own`: the last that was
@@ -113,6 +116,15 @@ void simba__zk_stand(char **children,
                      int count,
                      const char *own,
                      simba__zk_standing *standing);
+
+/** Where several latches stand, by their positions (`own_at`), which are in
+ * order: once along the children for all of them. Of children that all are
+ * exclusive and have ten figures; false: they are not, and each has to look for
+ * itself. */
+bool simba__zk_stand_all(char *const *children,
+                         int count,
+                         simba__zk_standing *standings,
+                         int own_count);
 
 /* What is to be seen of the node of a mutex. */
 typedef struct simba__zk_view {
@@ -251,36 +263,67 @@ void simba__zk_batch_fini(simba__zk_batch *batch);
 
 /* --- what the store keeps ------------------------------------------------ */
 
-/* One attempt: its node. */
+/* What a latch has asked for, while it waits for the answer. Thousands who wait
+ * for their turn have none. */
+typedef struct simba__zk_task {
+    simba__zk_batch batch; /* its user is the latch */
+    /* When all were answered; and when the children are known. */
+    void (*taken)(simba__zk_latch *latch);
+    void (*listed)(simba__zk_latch *latch);
+    uint64_t list;           /* the number of the list that tells of it */
+    simba__zk_latch *next;   /* of those who await a list */
+    int rounds;              /* batches for this step */
+    bool is_found, is_owner; /* among the children */
+    char *lowest;            /* its node; NULL: none */
+    uint64_t lowest_at;
+    int asked_count; /* so many of those before are watched from now on */
+    bool is_asking;  /* for their watches, */
+    bool has_gone;   /* and one has gone meanwhile */
+    bool is_told;    /* the owner was told before */
+} simba__zk_task;
+
+/* One attempt: its node. The name of that follows from the attempt and the
+ * position. */
 struct simba__zk_latch {
     simba_entry base;
-    char prefix[SIMBA__ZK_PREFIX_SIZE];
-    char node[SIMBA__ZK_NODE_SIZE]; /* when it is PRESENT */
-    int64_t czxid, ctime_ms;
-    simba__zk_batch batch;
-    void (*taken)(simba__zk_latch *latch); /* all were answered */
-    int rounds;                            /* batches for this step */
-    bool is_found, is_owner;               /* among the children */
-    char *lowest;                          /* its node; NULL: none */
-    char **before;                         /* those that are to be watched, */
-    int before_count, asked_count;         /* so many of them from now on */
-    uint64_t before_from;                  /* no position of them is lower */
-    bool is_asking;                        /* for their watches, */
-    bool has_gone;                         /* and one has gone meanwhile */
-    bool are_watched;                      /* all of them are */
-
-    simba__zk_batch own;  /* the watch on our own node */
-    simba_timer watching; /* when to set it */
-    bool is_watched;
+    int64_t ctime_ms; /* its czxid is the token */
+    simba__zk_task *task;
+    /* Those that are to be watched, each with its NUL, and how many; NULL: it
+     * is one, of this process, whose own watch will do. */
+    char *before;
+    int before_count;
+    uint64_t before_from; /* no position of them is lower; UINT64_MAX: none */
+    bool are_watched;     /* all of them are */
+    bool is_watched;      /* our own node is */
+    bool is_due;          /* it will be, soon */
 };
 
 /* One mutex, in which this process has latches or which it observes. */
 typedef struct simba__zk_mutex {
     simba_session_mutex base;
-    simba__zk_batch observing;
-    bool is_watched; /* its children, or that it is made; or is about to be */
-    simba__zk_serials serials; /* for observers */
+    struct simba__zk_observing *observing; /* NULL: nobody does */
+    /* One list of the children serves all who have asked before it. */
+    simba__zk_latch *lister;           /* who has asked for it */
+    simba__zk_latch *awaiting, **last; /* those who want one */
+    uint64_t lists;                    /* that were ever asked for */
+    bool is_serving;
+    uint64_t floor;   /* no latch has a lower position; 0: not known */
+    uint64_t told_at; /* the position of the owner that was told last */
 } simba__zk_mutex;
+
+/* A latch whose own node is to be watched, and from when on. */
+struct simba__zk_due {
+    struct simba__zk_due *next;
+    simba__zk_latch *latch;
+    int64_t at_ms;
+};
+
+/* What an observer needs of a mutex. */
+struct simba__zk_observing {
+    simba__zk_batch batch;
+    bool is_watched; /* its children, or that it is made; or is about to be */
+    simba__zk_serials serials;
+};
 
 struct simba__zk {
     simba_session_store base;
@@ -300,12 +343,17 @@ struct simba__zk {
 
     simba__zk_batch check; /* that nobody asked for */
     simba__zk_batch renewals, watches;
+    simba__zk_batch own;                   /* watches on own nodes */
+    struct simba__zk_due *due, **last_due; /* who has to be watched */
+    simba__zk_latch **owns;                /* of the batch */
+    simba_timer watching;                  /* when to set the next */
     simba_timer checking; /* the next check that nobody asked for */
 
     int admins; /* read, list, break, doctor, init under way */
 };
 
-#define SIMBA__ZK(store) ((simba__zk *)(store))
+#define SIMBA__ZK(store)       ((simba__zk *)(store))
+#define SIMBA__ZK_MUTEX(mutex) ((simba__zk_mutex *)(mutex))
 
 /* --- zookeeper.c --------------------------------------------------------- */
 
@@ -350,10 +398,57 @@ void simba__zk_look(simba_entry *entry);
 void simba__zk_remove(simba_entry *entry);
 void simba__zk_forget(simba_entry *entry);
 
+/* --- step.c -------------------------------------------------------------- */
+
+/** The name of its node, when it is PRESENT; and what that begins with. */
+void simba__zk_node(const simba__zk_latch *latch,
+                    char node[SIMBA__ZK_NODE_SIZE]);
+void simba__zk_latch_prefix(const simba__zk_latch *latch,
+                            char prefix[SIMBA__ZK_PREFIX_SIZE]);
+
+/** Begin a step; false: no memory, and it is done. */
+bool simba__zk_step_begin(simba__zk_latch *latch);
+/** Begin a batch for it, ask about a child of its mutex or about that, and send
+ * it; `taken` comes when all were answered. */
+void simba__zk_step_clear(simba__zk_latch *latch);
+void simba__zk_step_ask(simba__zk_latch *latch, int op, const char *node);
+void simba__zk_step_send(simba__zk_latch *latch,
+                         void (*taken)(simba__zk_latch *latch));
+/** The same, and then see to the children: `taken` calls
+ * simba__zk_step_await(), `listed` comes when they are known. */
+void simba__zk_step_send_listed(simba__zk_latch *latch,
+                                void (*taken)(simba__zk_latch *latch));
+void simba__zk_step_await(simba__zk_latch *latch,
+                          void (*listed)(simba__zk_latch *latch));
+/** The last reply of the batch, the children apart. */
+const simba__zk_reply *simba__zk_step_reply(const simba__zk_latch *latch);
+
+/** The end of a step: it stands so; or it failed, by a code. The task is gone
+ * then, and the next step may have begun. */
+void simba__zk_step_stands(simba__zk_latch *latch,
+                           enum simba_standing standing);
+void simba__zk_step_finish(simba__zk_latch *latch,
+                           int status,
+                           const simba_error *error);
+void simba__zk_step_fail(simba__zk_latch *latch, int rc);
+void simba__zk_step_free(simba__zk_task *task);
+
+/** Must it be the lowest, if it is there? */
+bool simba__zk_is_lowest(const simba__zk_latch *latch);
+/** A node has gone: if it was the lowest, all are above it. */
+void simba__zk_gone(simba__zk_mutex *mutex, uint64_t position);
+/** The one before it, where that is of this process: the entry before, for they
+ * come in order. NULL: it has left. */
+simba__zk_latch *simba__zk_previous(const simba__zk_latch *latch);
+/** It has to watch nobody. */
+void simba__zk_forget_others(simba__zk_latch *latch);
+
 /* --- notify.c ------------------------------------------------------------ */
 
-/** Where a node is among these names; -1: nowhere. */
-int simba__zk_before(char *const *before, int count, const char *node);
+/** Where a node is among these names, each with its NUL; NULL: nowhere. */
+char *simba__zk_before(char *before, int count, const char *node);
+/** The end: no watch of our own nodes is set any more. */
+void simba__zk_own_fini(simba__zk *self);
 
 /** Watch our own node, soon. A mutex held for a moment is spared that. */
 void simba__zk_watch_own(simba__zk_latch *latch);

@@ -1,6 +1,6 @@
 /* Store handles on the servers of with_etcd, people who contend through them,
  * and a wire on which single transactions go wrong. A program that includes
- * this is linked with --wrap=simba__rpc_submit. */
+ * this is linked with --wrap=simba__rpc_submit and --wrap=calloc. */
 #ifndef TESTS_BACKENDS_ETCD_DRIVER_H
 #define TESTS_BACKENDS_ETCD_DRIVER_H
 
@@ -21,7 +21,8 @@ static char mutex[64];
 #define PATIENCE_MS 20000
 #define ANSWER_MS   PATIENCE_MS
 #define MAY_PASS(status)                                                       \
-    ((status) == SIMBA_EUNAVAIL || (status) == SIMBA_EUNKNOWN)
+    ((status) == SIMBA_EUNAVAIL || (status) == SIMBA_EUNKNOWN ||               \
+     (status) == SIMBA_ENOMEM)
 #include "fixtures/contenders.h"
 #include "fixtures/unit_test.h"
 
@@ -54,6 +55,23 @@ static inline int close_handles(void **state)
     handle_close(&first);
     handle_close(&second);
     return 0;
+}
+
+/* --- memory -------------------------------------------------------------- */
+
+/* What contenders need only now and then, and which of it is refused. */
+static atomic_int wanted, refused_at;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    bool is_it = size == sizeof(simba__etcd_step) ||
+                 size == sizeof(simba__etcd_before) ||
+                 size == sizeof(simba__etcd_first);
+
+    return is_it && ++wanted == refused_at ? NULL : __real_calloc(count, size);
 }
 
 /* --- a wire with faults -------------------------------------------------- */

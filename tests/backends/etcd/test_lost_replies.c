@@ -128,6 +128,25 @@ STORIES(test_etcd__goes_on_when_a_transaction_is_latest, LATEST)
 STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_done, FULL)
 STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_not, REFUSED)
 
+TEST_AROUND(test_etcd__goes_on_when_there_was_no_memory,
+            open_handles,
+            close_handles)
+{
+    for (uint32_t slots = 0; slots <= 2; slots += 2) {
+        int count;
+
+        wanted = refused_at = 0;
+        tell_story(NO_FAULT, 100, slots);
+        count = wanted;
+        assert_in_range(count, 8, 40);
+        for (int at = 1; at <= count; at++) {
+            wanted = 0;
+            refused_at = at;
+            tell_story(NO_FAULT, 100 + at, slots);
+        }
+    }
+}
+
 /* S8: the handle lives on, and would keep the mutex for nobody. */
 TEST_AROUND(test_etcd__a_try_that_was_refused_is_not_granted_late,
             open_handles,

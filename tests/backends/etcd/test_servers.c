@@ -369,7 +369,8 @@ static bool is_watched(struct handle *handle)
     simba_loop_enter(handle->loop);
     watched = simba_session_mutex_get((simba_session_store *)handle->backend,
                                       mutex, false);
-    is_sure = ((simba__etcd_mutex *)watched)->watch.sure_revision != 0;
+    is_sure =
+        ((simba__etcd_mutex *)watched)->observer->watch.sure_revision != 0;
     simba_loop_leave(handle->loop);
     return is_sure;
 }
@@ -488,8 +489,9 @@ static bool watches_all(struct handle *handle)
 
     simba_loop_enter(handle->loop);
     is_sure = self->is_watching;
-    for (simba__etcd_watch *w = self->watches; w != NULL; w = w->next) {
-        is_sure &= w->sure_revision != 0;
+    for (size_t i = 0; i < self->watch_room; i++) {
+        is_sure &=
+            self->watches[i] == NULL || self->watches[i]->sure_revision != 0;
     }
     simba_loop_leave(handle->loop);
     return is_sure;

@@ -1,6 +1,7 @@
 /* A thousand waiters for one mutex on a real single server: a release wakes
  * one. */
 #define _GNU_SOURCE
+#include "backends/zookeeper/zookeeper.h"
 #include "driver.h"
 
 enum { CROWD = 1000 };
@@ -33,10 +34,24 @@ static long received(void)
     return server_received(&servers, 0);
 }
 
+/* How often a handle has asked for the names of all who are there. */
+static int lists(struct handle *handle)
+{
+    simba__zk *self = (simba__zk *)handle->backend;
+    int count;
+
+    simba_loop_enter(handle->loop);
+    count =
+        (int)SIMBA__ZK_MUTEX(simba_session_mutex_get(&self->base, mutex, false))
+            ->lists;
+    simba_loop_leave(handle->loop);
+    return count;
+}
+
 ZK_TEST(test_many__release_wakes_one)
 {
     struct who owner = person(&second, "owner");
-    int first_wakes, second_wakes;
+    int first_wakes, second_wakes, lists_before;
     long before, after;
 
     open_handles();
@@ -45,6 +60,7 @@ ZK_TEST(test_many__release_wakes_one)
     for (int i = 0; i < 4; i++) {
         first_wakes = handle_wakes(&first);
         second_wakes = handle_wakes(&second);
+        lists_before = lists(crowd[i].at);
         before = received();
         release(i == 0 ? &owner : &crowd[i - 1]);
         await(handle_wakes(crowd[i].at) >
@@ -52,6 +68,8 @@ ZK_TEST(test_many__release_wakes_one)
         ask(&crowd[i]);
         expect_mine(&crowd[i]);
         after = received();
+        /* Whoever it was that left, nobody is below: it needs no names. */
+        assert_int_equal(lists(crowd[i].at), lists_before);
         /* One heard of it, once; the others heard and asked nothing. */
         assert_int_equal(handle_wakes(&first) - first_wakes, i % 2 == 0);
         assert_int_equal(handle_wakes(&second) - second_wakes, i % 2 == 1);
@@ -63,6 +81,44 @@ ZK_TEST(test_many__release_wakes_one)
         assert_true(i == 4 || crowd[i].position > crowd[i - 1].position);
     }
     assert_int_equal(count_children(mutex_path), CROWD - 3);
+}
+
+/* They come at once, in their order, and the first of them alone makes what the
+ * others need; then one list tells all of them where they stand. */
+ZK_TEST(test_many__those_who_come_together_list_once)
+{
+    struct who owner = person(&second, "owner");
+    simba_request *requests = calloc(CROWD, sizeof *requests), *all[CROWD];
+    int before, wakes;
+
+    open_handles();
+    ask(&owner);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = person(&first, "waiter");
+        requests[i] = asking(&crowd[i]);
+        fill_request(&crowd[i], &requests[i]);
+        all[i] = &requests[i];
+    }
+    handle_start_all(&first, all, CROWD);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(handle_join(&first, all[i], &why), SIMBA_OK);
+        got = requests[i].reply;
+        expect_queued(i == 0, "owner");
+        assert_true(i == 0 ||
+                    got.position == requests[i - 1].reply.position + 1);
+    }
+    assert_true(lists(&first) <= 4);
+    before = lists(&first);
+    wakes = handle_wakes(&first);
+    leave(&crowd[1]); /* the next two stand behind those before them now */
+    leave(&crowd[0]);
+    assert_int_equal(handle_wakes(&first), wakes);
+    release(&owner);
+    await(handle_wakes(&first) > wakes);
+    ask(&crowd[2]);
+    expect_mine(&crowd[2]);
+    assert_int_equal(lists(&first), before);
+    free(requests);
 }
 
 /* --- several owners ------------------------------------------------------ */

@@ -1,4 +1,5 @@
 /* Names of nodes, the order of latches, serial numbers. */
+#define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
 #include <stddef.h>
@@ -136,6 +137,88 @@ TEST(test_names__latches_with_slots_stand_in_the_same_queue)
     simba__zk_stand(children, 5, "_c_0-n3-latch-", &where);
     assert_true(where.is_owner);
     assert_int_equal(simba__zk_position(children[where.own]), 3);
+}
+
+/* --- several at once ----------------------------------------------------- */
+
+enum { QUEUE = 12, NODE_TEXT = 40 };
+
+static void expect_same(const simba__zk_standing *one,
+                        const simba__zk_standing *other)
+{
+    assert_int_equal(one->lowest, other->lowest);
+    assert_int_equal(one->before, other->before);
+    assert_int_equal(one->own, other->own);
+    assert_int_equal(one->latches, other->latches);
+    assert_int_equal(one->is_owner, other->is_owner);
+    assert_int_equal(one->is_head, other->is_head);
+    assert_int_equal(one->owned, other->owned);
+    assert_int_equal(one->slots, other->slots);
+    assert_int_equal(one->lowest_at, other->lowest_at);
+    assert_int_equal(one->before_at, other->before_at);
+}
+
+/* Every third to every second of twelve is there, in any order; some of ours
+ * are among them, some have vanished. */
+TEST(test_names__all_stand_where_each_does)
+{
+    unsigned random = 1;
+
+    for (int round = 0; round < 20000; round++) {
+        char texts[QUEUE + 1][NODE_TEXT], own[NODE_TEXT];
+        char *children[QUEUE + 1];
+        simba__zk_standing alone, all[QUEUE];
+        int count = 0, ours = 0;
+
+        for (unsigned i = 0; i < QUEUE; i++) {
+            random = random * 1103515245 + 12345;
+            if (random >> 16 & 1) {
+                all[ours++].own_at = i + 1;
+            }
+            if (random >> 17 & 1) {
+                int at = (int)((random >> 20) % (unsigned)(count + 1));
+
+                snprintf(texts[count], NODE_TEXT, "_c_%u-latch-%010u", i, i);
+                children[count] = children[at];
+                children[at] = texts[count++];
+            }
+        }
+        if (random >> 18 & 1) {
+            children[count++] = strcpy(texts[QUEUE], "lock-0000000001");
+        }
+        assert_true(simba__zk_stand_all(children, count, all, ours));
+        for (int i = 0; i < ours; i++) {
+            unsigned at = (unsigned)all[i].own_at - 1;
+
+            snprintf(own, sizeof own, "_c_%u-latch-%010u", at, at);
+            simba__zk_stand(children, count, own, &alone);
+            if (alone.own >= 0) { /* else nobody asks for the rest */
+                expect_same(&all[i], &alone);
+            } else {
+                assert_true(all[i].own < 0 && !all[i].is_owner);
+            }
+        }
+    }
+}
+
+/* Their order is not that of the numbers, or it is not the order that counts.
+ */
+TEST(test_names__all_stand_so_among_plain_ones_only)
+{
+    static const char *const others[] = {
+        "_c_x-n2-latch-0000000007", "_c_x-latch--2147483648",
+        "_c_x-latch-00000007", "_c_x-latch-", "_c_x-latch-00000000070"};
+    simba__zk_standing one = {.own_at = 3};
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char plain[] = "_c_y-latch-0000000002", *children[2] = {plain, NULL};
+
+        assert_true(simba__zk_stand_all(children, 1, &one, 1));
+        assert_true(one.is_owner);
+        children[1] = strdup(others[i]);
+        assert_false(simba__zk_stand_all(children, 2, &one, 1));
+        free(children[1]);
+    }
 }
 
 TEST(test_names__counter_that_wrapped_is_seen)

@@ -266,7 +266,7 @@ static bool is_watched(void)
     simba_loop_enter(first.loop);
     is_so = ((const simba__zk_mutex *)simba_session_mutex_get(&self->base,
                                                               MUTEX, false))
-                ->serials.is_watched;
+                ->observing->serials.is_watched;
     simba_loop_leave(first.loop);
     return is_so;
 }
