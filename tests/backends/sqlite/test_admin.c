@@ -206,6 +206,28 @@ SQLITE_TEST(test_sqlite_admin__lists_nothing_of_another_boot)
     assert_int_equal(told.mutex_count, 0);
 }
 
+/* Of all that it has read it keeps a part: who waits for 10,000 mutexes shall
+ * not pay for all of their pages. */
+SQLITE_TEST(test_sqlite_admin__keeps_few_pages)
+{
+    struct who anyone;
+    sqlite3_int64 before;
+    char mutex[65];
+
+    must_open(&first, "");
+    must_open(&second, ""); /* by whom the file was not made */
+    anyone = person(&second, "");
+    sql("WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n "
+        "LIMIT 20000) INSERT INTO simba_mutex SELECT printf('%064d', i), 0, 0, "
+        "0, 'somebody', 1, i FROM n");
+    before = sqlite3_memory_used();
+    for (int i = 0; i < 20000; i += 7) {
+        snprintf(mutex, sizeof mutex, "%064d", i);
+        run(&anyone, (simba_request){.kind = SIMBA_READ, .mutex = mutex});
+    }
+    assert_true(sqlite3_memory_used() - before < 1200 * 1024);
+}
+
 /* --- doctor -------------------------------------------------------------- */
 
 SQLITE_TEST(test_sqlite_admin__doctor_finds_a_good_store_good)
