@@ -198,6 +198,27 @@ static void long_lease_is_kept(struct tck *t)
     }
 }
 
+/* An attempt that is another by one bit is another (S5). */
+static void whole_attempt_counts(struct tck *t)
+{
+    static const simba_attempt bits[] = {{.high = 1},
+                                         {.high = UINT64_C(1) << 63},
+                                         {.low = 1},
+                                         {.low = UINT64_C(1) << 63}};
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+        b->attempt.high = a->attempt.high ^ bits[i].high;
+        b->attempt.low = a->attempt.low ^ bits[i].low;
+        EXPECT(t, !tck_try(b)->mine);
+        EXPECT(t, !tck_renew(b)->mine);
+        tck_release(b);
+        EXPECT_OWNS(a);
+    }
+}
+
 static const struct tck_case cases[] = {
     {"acquire.free_mutex_is_granted",
      "Who asks for a free mutex gets it, with a token other than 0.",
@@ -228,6 +249,9 @@ static const struct tck_case cases[] = {
     {"acquire.other_attempt_of_one_id_is_refused",
      "An id proves nothing: another attempt of the owner's id waits (S5).",
      other_attempt_of_one_id_is_refused, TCK_SAFETY},
+    {"acquire.whole_attempt_counts",
+     "An attempt that differs in one of its 128 bits is another one (S5).",
+     whole_attempt_counts, TCK_SAFETY},
     {"acquire.trying_takes_no_position",
      "Who asks without joining is refused without a position in the queue.",
      trying_takes_no_position, 0},

@@ -6,10 +6,12 @@
 #include <simba/admin.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Who is offered the mutex has 300 ms to come. */
-enum { OFFER_MS = 280 };
+enum { OFFER_MS = 280, HOUR_MS = 3600000 };
 
 static void close_report(void *what)
 {
@@ -51,6 +53,7 @@ static void list_shows_who_owns(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
     struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
     const simba_listed *listed;
 
     EXPECT(t, find(t, b->store) == NULL);
@@ -61,6 +64,10 @@ static void list_shows_who_owns(struct tck *t)
     EXPECT_NUMBER(t, listed->owner.token, a->token);
     EXPECT_QUEUED(b);
     listed = find(t, a->store);
+    EXPECT(t, listed != NULL && listed->waiting != 0);
+    EXPECT_QUEUED(c);
+    tck_release(a);
+    listed = find(t, a->store); /* it is free, but not forgotten */
     EXPECT(t, listed != NULL && listed->waiting != 0);
 }
 
@@ -332,6 +339,30 @@ static void broken_service_hears_of_it(struct tck *t)
     EXPECT_ORDERLY(w);
 }
 
+/* And of one that ends with its lease that it was so. */
+static void expect_written_as_ending(struct tck_contender *p)
+{
+    struct tck *t = p->t;
+    simba_report *report;
+    int rc = end_tenure(t, p->store, p->token, false);
+    size_t count = 0;
+
+    if (rc == SIMBA_EINVAL) {
+        return; /* a session store may know no such break */
+    }
+    EXPECT_STATUS(t, rc, SIMBA_OK);
+    EXPECT_STATUS(t, simba_admin_breaks(p->store, t->mutex, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_broken_count(report), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const simba_broken *broken = simba_report_broken(report, i);
+
+        count += broken->token == p->token && !broken->now;
+    }
+    EXPECT_NUMBER(t, count, 1);
+}
+
 static void breaks_are_written_down(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
@@ -354,10 +385,14 @@ static void breaks_are_written_down(struct tck *t)
     EXPECT_NUMBER(t, broken->token, a->token);
     EXPECT_TEXT(t, broken->reason, "the contract's test");
     EXPECT(t, broken->now);
+    EXPECT(t,
+           broken->unix_ms == 0 ||
+               llabs(broken->unix_ms - time(NULL) * INT64_C(1000)) < HOUR_MS);
     EXPECT_STATUS(t, simba_admin_breaks(a->store, NULL, &report, NULL),
                   SIMBA_OK);
     tck_later(t, close_report, report);
     EXPECT(t, simba_report_broken_count(report) >= 1);
+    expect_written_as_ending(b);
 }
 
 static const struct tck_case cases[] = {

@@ -1,6 +1,7 @@
 /* hand_over: an owner names its successor, and is asked to (S10, S11). */
 #include "contender.h"
 #include "topics.h"
+#include "witness.h"
 
 static void successor_is_the_next(struct tck *t)
 {
@@ -87,6 +88,32 @@ static void who_does_not_fit_is_not_asked_for(struct tck *t)
     EXPECT_TEXT(t, tck_renew(a)->asked, "");
     EXPECT_TEXT(t, tck_hand_over(admin, sharer->id)->to, sharer->id);
     EXPECT_TEXT(t, tck_renew(a)->asked, sharer->id);
+    EXPECT_TEXT(t, tck_renew(b)->asked, ""); /* one makes room for it */
+}
+
+/* Far less than the time until it would renew. */
+enum { WOKEN_MS = 5000, SETTLED_MS = 50 };
+
+static void owner_is_woken(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct tck_contender *admin = tck_stranger(t);
+
+    if ((t->ops.capabilities & SIMBA_HAS_SERVER) != 0) {
+        tck_skip(t, "where no server stands between: behind one an owner may "
+                    "hear of it by its next renewal");
+    }
+    EXPECT_GRANTED(a); /* so that it waits, and listens */
+    tck_contend(w, tck_store(t));
+    AWAIT(t, tck_count_line(a) == 1);
+    tck_release(a);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    EXPECT_QUEUED(b);
+    tck_sleep_until(simba_loop_now_ms() + SETTLED_MS);
+    EXPECT_TEXT(t, tck_hand_over(admin, b->id)->to, b->id);
+    AWAIT_UNTIL(t, atomic_load(&w->released) == 1,
+                simba_loop_now_ms() + WOKEN_MS);
 }
 
 static const struct tck_case cases[] = {
@@ -100,6 +127,9 @@ static const struct tck_case cases[] = {
      "A renewal tells an owner that it is asked to hand over, and to whom "
      "(S10).",
      owner_is_told, TCK_HAND_OVER},
+    {"hand_over.owner_is_woken",
+     "It is woken for that, and does not hear of it by its next renewal (S10).",
+     owner_is_woken, TCK_HAND_OVER | TCK_PUSH},
     {"hand_over.nobody_is_asked_in_vain",
      "Nobody is asked to hand over if nobody waits, or not the one that was "
      "named.",

@@ -4,6 +4,7 @@
 #include "witness.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BOOK_MOST = 64, POLL_MS = 20, SEVERAL_POLLS_MS = 100 };
@@ -38,13 +39,15 @@ static void close_retrieval(void *what)
     simba_retrieval_close(what);
 }
 
-static struct observer *observe(struct tck *t)
+static struct observer *observe_at(struct tck *t,
+                                   simba_store *store,
+                                   const char *mutex)
 {
     struct observer *o = tck_alloc(t, sizeof *o);
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
 
     tck_need_all(t);
-    retriever.mutex = t->mutex;
+    retriever.mutex = mutex;
     /* It must hear, where it is told and no shim loses that. */
     retriever.poll_ms =
         t->must_wake && (t->ops.capabilities & SIMBA_CAN_OBSERVE) != 0
@@ -54,13 +57,18 @@ static struct observer *observe(struct tck *t)
     retriever.user = o;
     o->t = t;
     pthread_mutex_init(&o->lock, NULL);
-    EXPECT_STATUS(
-        t, simba_retrieval_open(tck_store(t), &retriever, &o->retrieval, NULL),
-        SIMBA_OK);
+    EXPECT_STATUS(t,
+                  simba_retrieval_open(store, &retriever, &o->retrieval, NULL),
+                  SIMBA_OK);
     tck_later(t, close_retrieval, o->retrieval);
     EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_OK);
     AWAIT(t, simba_retrieval_status(o->retrieval) == SIMBA_RUNNING);
     return o;
+}
+
+static struct observer *observe(struct tck *t)
+{
+    return observe_at(t, tck_store(t), t->mutex);
 }
 
 static int count(struct observer *o)
@@ -176,6 +184,27 @@ static void sees_nothing_after_stop(struct tck *t)
     EXPECT_NUMBER(t, count(o), 0);
     EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_OK);
     expect_change(o, 1, a->id);
+}
+
+/* Of one handle: neither one that observes the same mutex, nor one of another
+ * has stopped with it. */
+static void stop_of_one_is_no_other_s(struct tck *t)
+{
+    simba_store *store = tck_store(t);
+    struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    struct observer *same = observe_at(t, store, t->mutex), *other, *last;
+    char name[sizeof t->mutex + 8];
+
+    snprintf(name, sizeof name, "%s other", t->mutex);
+    tck_at(b, name);
+    other = observe_at(t, store, name);
+    last = observe_at(t, store, t->mutex);
+    EXPECT_STATUS(t, simba_retrieval_stop(last->retrieval, NULL), SIMBA_OK);
+    EXPECT_GRANTED(a);
+    expect_change(same, 1, a->id);
+    EXPECT_STATUS(t, simba_retrieval_stop(same->retrieval, NULL), SIMBA_OK);
+    EXPECT_GRANTED(b);
+    expect_change(other, 1, b->id);
 }
 
 static void takes_nothing(struct tck *t)
@@ -334,6 +363,9 @@ static const struct tck_case cases[] = {
     {"observer.sees_nothing_after_stop",
      "A stopped retrieval tells nothing; started again it begins anew.",
      sees_nothing_after_stop, 0},
+    {"observer.stop_of_one_is_no_other_s",
+     "When one of a handle is stopped, its others are told as before.",
+     stop_of_one_is_no_other_s, 0},
     {"observer.takes_nothing",
      "Watching takes neither mutex nor position in the queue.", takes_nothing,
      0},

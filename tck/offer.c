@@ -41,6 +41,7 @@ static void offered_one_has_its_time(struct tck *t)
         EXPECT(t, !is_mine);
         EXPECT(t, s.other->reply.wait_ms >= 0 &&
                       s.other->reply.wait_ms <= OFFER_MS + 1);
+        EXPECT_FREE(s.a); /* nobody owns it before it has asked */
         tck_sleep_until(simba_loop_now_ms() + 10);
     }
     tck_ask(s.offered);

@@ -137,7 +137,44 @@ static void asking_again_keeps_the_position(struct tck *t)
         EXPECT_NUMBER(t, q.b->reply.position, q.b->position);
     }
     EXPECT(t, q.b->position < q.c->position && q.c->position < q.d->position);
+    tck_leave(q.b); /* whoever goes before it */
+    EXPECT_QUEUED(q.c);
+    EXPECT_NUMBER(t, q.c->reply.position, q.c->position);
+    expect_passed(q.a, q.c, q.d);
+}
+
+/* Whatever the owner does, those who wait are none of its business. */
+static void owner_leaves_them_alone(struct tck *t)
+{
+    struct queue q = line_up(t);
+
+    EXPECT_GRANTED(q.a);
+    EXPECT_NUMBER(t, tck_count_line(q.a), 3);
+    EXPECT(t, tck_renew(q.a)->mine);
+    EXPECT_NUMBER(t, tck_count_line(q.a), 3);
     expect_passed(q.a, q.b, q.c);
+}
+
+enum { LIFE_MS = 300, ROUND_MS = 80, LIVES_MS = 480 };
+
+/* Its position lives from when it asked last, not from when it came. */
+static void asking_again_keeps_it_alive(struct tck *t)
+{
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
+    int64_t since = simba_loop_now_ms(), asked;
+
+    b->waiter_ms = LIFE_MS;
+    EXPECT_GRANTED(a);
+    do {
+        asked = simba_loop_now_ms();
+        EXPECT_QUEUED(b);
+        tck_sleep_until(asked + ROUND_MS);
+        EXPECT_QUEUED(c);
+        EXPECT_SWIFT(t, asked, LIFE_MS * 9 / 10);
+        EXPECT(t, !c->reply.is_head);
+    } while (simba_loop_now_ms() < since + LIVES_MS);
 }
 
 /* As after the queue was lost: the store has forgotten it, it has not. */
@@ -203,19 +240,46 @@ static void leaving_twice_does_no_harm(struct tck *t)
     EXPECT_OWNS(q.c);
 }
 
-/* Offered the mutex, it leaves instead of asking. */
-static void offered_one_that_leaves_passes_it_on(struct tck *t)
+/* Offered the mutex, it gives up instead of asking. */
+static void expect_passed_on(
+    struct tck *t,
+    const simba_reply *(*give_up)(struct tck_contender *p))
 {
     struct queue q = line_up(t);
     int64_t since = simba_loop_now_ms();
 
     tck_release(q.a);
-    tck_leave(q.b);
+    give_up(q.b);
     tck_ask(q.d);
     tck_ask(q.c);
     EXPECT_SWIFT(t, since, OFFER_MS);
     EXPECT(t, !q.d->reply.mine);
     EXPECT(t, q.c->reply.mine);
+}
+
+static void offered_one_that_leaves_passes_it_on(struct tck *t)
+{
+    expect_passed_on(t, tck_leave);
+}
+
+static void offered_one_that_releases_passes_it_on(struct tck *t)
+{
+    expect_passed_on(t, tck_release);
+}
+
+/* Who goes is not the one that it was offered to. */
+static void offer_outlives_who_leaves(struct tck *t)
+{
+    struct queue q = line_up(t);
+    int64_t since = simba_loop_now_ms();
+
+    tck_release(q.a);
+    tck_leave(q.d);
+    tck_ask(q.c);
+    tck_ask(q.b);
+    EXPECT_SWIFT(t, since, OFFER_MS);
+    EXPECT(t, !q.c->reply.mine);
+    EXPECT(t, q.b->reply.mine);
 }
 
 static void leaving_leaves_the_owner_alone(struct tck *t)
@@ -244,6 +308,7 @@ static void positions_belong_to_attempts(struct tck *t)
     EXPECT_QUEUED(old);
     EXPECT_QUEUED(again);
     tck_leave(old);
+    EXPECT_NUMBER(t, tck_count_line(a), 1);
     tck_release(a);
     EXPECT_GRANTED(again);
 }
@@ -379,6 +444,21 @@ static void closed_handle_is_gone_at_once(struct tck *t)
     EXPECT_SWIFT(t, since, SLOW_MS);
 }
 
+/* Its handle sees to it that the session lives on. */
+static void quiet_waiter_keeps_its_session(struct tck *t)
+{
+    struct queue q = {tck_stranger(t), tck_stranger(t), tck_stranger(t), NULL};
+
+    q.b->times = t->short_lease;
+    EXPECT_GRANTED(q.a);
+    EXPECT_QUEUED(q.b);
+    EXPECT_QUEUED(q.c);
+    tck_sleep_until(simba_loop_now_ms() +
+                    tck_lease_ms(&t->short_lease) * 3 / 2);
+    EXPECT_NUMBER(t, tck_count_line(q.a), 2);
+    expect_passed(q.a, q.b, q.c);
+}
+
 /* --- death --------------------------------------------------------------- */
 
 enum { WAITS = 1, JOIN = 1, NEVER = 99 };
@@ -445,6 +525,9 @@ static void dead_waiter_is_skipped(struct tck *t)
     EXPECT(t, !c->reply.is_head);
     die(t, &b);
     AWAIT(t, tck_ask(c)->is_head);
+    if ((t->ops.capabilities & SIMBA_HAS_SERVER) == 0) {
+        EXPECT_NUMBER(t, tck_count_line(c), 1); /* nor is it told any more */
+    }
     tck_release(a);
     EXPECT_GRANTED(c);
 }
@@ -480,6 +563,13 @@ static const struct tck_case cases[] = {
     {"queue.asking_again_keeps_the_position",
      "Who asks again keeps its position, however often others ask.",
      asking_again_keeps_the_position, 0},
+    {"queue.asking_again_keeps_it_alive",
+     "Who asks again within its waiter lease is not passed, however long it "
+     "waits (S11).",
+     asking_again_keeps_it_alive, TCK_TENURE_LEASE},
+    {"queue.owner_leaves_them_alone",
+     "An owner that asks again or renews costs nobody a position.",
+     owner_leaves_them_alone, 0},
     {"queue.position_is_brought_back",
      "Who comes with a position that the store has forgotten gets it back.",
      position_is_brought_back, TCK_TENURE_LEASE},
@@ -497,6 +587,13 @@ static const struct tck_case cases[] = {
     {"queue.offered_one_that_leaves_passes_it_on",
      "Who leaves when it is offered the mutex passes the offer on (S10).",
      offered_one_that_leaves_passes_it_on, 0},
+    {"queue.offered_one_that_releases_passes_it_on",
+     "So does who releases when it is offered the mutex.",
+     offered_one_that_releases_passes_it_on, 0},
+    {"queue.offer_outlives_who_leaves",
+     "Who leaves the queue behind it takes nothing from who was offered it "
+     "(S11).",
+     offer_outlives_who_leaves, 0},
     {"queue.leaving_leaves_the_owner_alone",
      "Leaving never frees the mutex, not even under the owner's id (S5).",
      leaving_leaves_the_owner_alone, 0},
@@ -515,6 +612,10 @@ static const struct tck_case cases[] = {
     {"queue.closed_handle_is_gone_at_once",
      "Closing a handle ends its session: nobody waits until it runs out.",
      closed_handle_is_gone_at_once, TCK_QUICK | TCK_SESSION},
+    {"queue.quiet_waiter_keeps_its_session",
+     "Who waits and asks for nothing has its position for longer than its "
+     "session would live without a sign of life (S11).",
+     quiet_waiter_keeps_its_session, TCK_SESSION},
     {"queue.silent_head_is_passed",
      "Who is first and never comes is passed: after an offer, or where the "
      "first "

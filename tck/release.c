@@ -67,6 +67,7 @@ static void tombstone_refuses_a_late_acquire(struct tck *t)
     struct tck_contender *a = tck_stranger(t);
 
     tck_undo(a, tck_lease_ms(&a->times));
+    tck_release(a); /* a release without one takes none away */
     EXPECT(t, !tck_ask(a)->mine);
     EXPECT(t, !tck_try(a)->mine);
     EXPECT_FREE(a);
@@ -99,11 +100,15 @@ static void tombstone_takes_no_position(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t);
     struct tck_contender *late = tck_stranger(t);
+    struct tck_contender *undone = tck_stranger(t);
     struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_undo(late, tck_lease_ms(&a->times));
     EXPECT(t, !tck_ask(late)->mine);
+    EXPECT_QUEUED(undone);
+    tck_undo(undone, tck_lease_ms(&a->times));
+    EXPECT_NUMBER(t, tck_count_line(a), 0);
     EXPECT_QUEUED(b);
     tck_release(a);
     EXPECT_GRANTED(b);
@@ -124,20 +129,24 @@ static void tombstone_lasts_its_time(struct tck *t)
     EXPECT(t, !a->reply.mine || simba_loop_now_ms() >= over);
 }
 
+/* As many as nobody would set a limit to. */
+enum { UNDONE = 20 };
+
 static void tombstones_of_several(struct tck *t)
 {
-    struct tck_contender *who[4];
+    simba_store *stores[2] = {tck_store(t), tck_store(t)};
+    struct tck_contender *who[UNDONE];
     char other[40];
 
-    for (int i = 0; i < 4; i++) {
-        who[i] = tck_stranger(t);
+    for (int i = 0; i < UNDONE; i++) {
+        who[i] = tck_contender(t, stores[i % 2]);
     }
     tck_fresh(other);
-    tck_at(who[3], other);
-    for (int i = 0; i < 4; i++) {
+    tck_at(who[UNDONE - 1], other);
+    for (int i = 0; i < UNDONE; i++) {
         tck_undo(who[i], tck_lease_ms(&who[i]->times));
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < UNDONE; i++) {
         EXPECT(t, !tck_try(who[i])->mine);
         EXPECT(t, !tck_ask(who[i])->mine);
     }

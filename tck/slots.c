@@ -4,8 +4,15 @@
 #include "topics.h"
 #include "witness.h"
 
+#include <simba/admin.h>
+
 /* Far below the long lease, at whose end a waiter would ask by itself. */
 enum { WAKE_MOST_MS = 10000 };
+
+static void close_report(void *what)
+{
+    simba_report_close(what);
+}
 
 static struct tck_contender *with_slots(struct tck *t, uint32_t slots)
 {
@@ -32,11 +39,15 @@ static void so_many_own_it(struct tck *t)
     EXPECT_QUEUED(p[3]);
     EXPECT_NUMBER(t, tck_read(p[3])->owned, 3);
     EXPECT_NUMBER(t, p[3]->reply.slots, 3);
+    EXPECT(t, tck_ask(p[0])->owned <= 3); /* it is one of them */
     tck_release(p[1]);
     EXPECT_GRANTED(p[3]);
     for (int i = 0; i < 4; i++) {
         EXPECT_NUMBER(t, tck_renew(p[i])->mine, i != 1);
     }
+    tck_begin_anew(p[1]);
+    p[1]->slots = UINT32_MAX; /* theirs counts, also when it was renewed */
+    EXPECT(t, !tck_try(p[1])->mine);
 }
 
 static void least_limit_counts(struct tck *t)
@@ -86,6 +97,57 @@ static void each_lease_ends_by_itself(struct tck *t)
     tck_expect_lease_between(c, sent, tck_lease_ms(&b->times));
     EXPECT(t, tck_renew(a)->mine);
     EXPECT(t, !tck_renew(b)->mine);
+}
+
+/* Who waits is told when the first of them ends, and who looks of none that has
+ * ended. */
+static void first_that_ends_makes_room(struct tck *t)
+{
+    struct tck_contender *a = with_slots(t, 2), *b = with_slots(t, 2);
+    struct tck_contender *c = with_slots(t, 2);
+
+    b->times = t->short_lease;
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(b);
+    EXPECT(t, !tck_try(c)->mine);
+    EXPECT(t, c->reply.wait_ms <= tck_lease_ms(&b->times) + 1);
+    AWAIT(t, tck_read(c)->owned == 1);
+    EXPECT_OWNS(a);
+}
+
+static void break_ends_the_one_that_is_named(struct tck *t)
+{
+    struct tck_contender *a = with_slots(t, 2), *b = with_slots(t, 2);
+    simba_break wish = SIMBA_BREAK_INIT;
+
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(b);
+    wish.mutex = t->mutex;
+    wish.token = b->token;
+    wish.now = true;
+    EXPECT_STATUS(t, simba_admin_break(a->store, &wish, NULL, NULL), SIMBA_OK);
+    EXPECT(t, tck_renew(a)->mine);
+    EXPECT(t, !tck_renew(b)->mine);
+}
+
+static void list_tells_each_owner(struct tck *t)
+{
+    struct tck_contender *p[2] = {with_slots(t, 2), with_slots(t, 2)};
+    const simba_owner *owner = NULL;
+    simba_report *report = NULL;
+
+    EXPECT_GRANTED(p[0]);
+    EXPECT_GRANTED(p[1]);
+    EXPECT_STATUS(t, simba_admin_list(p[0]->store, t->mutex, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_mutex_count(report), 1);
+    EXPECT_NUMBER(t, simba_report_mutex(report, 0)->owned, 2);
+    for (size_t i = 0; i < 2; i++) {
+        owner = simba_report_mutex_owner(report, 0, i);
+        EXPECT_TEXT(t, owner->id, p[i]->id);
+        EXPECT_NUMBER(t, owner->token, p[i]->token);
+    }
 }
 
 static void exclusive_owner_is_alone(struct tck *t)
@@ -184,14 +246,34 @@ static void all_who_fit_are_woken(struct tck *t)
     struct tck_witness *w[5];
 
     EXPECT_GRANTED(writer);
-    for (int i = 0; i < 5; i++) { /* four of one handle */
-        w[i] = waits(t, i == 3 ? tck_store(t) : store, UINT32_MAX);
+    for (int i = 0; i < 5; i++) { /* two of one handle */
+        w[i] = waits(t, i < 2 ? store : tck_store(t), UINT32_MAX);
     }
     AWAIT(t, tck_count_line(writer) == 5);
     tck_release(writer);
     for (int i = 0; i < 5; i++) {
         expect_soon(t, w[i]);
     }
+}
+
+static void show_tells_how_many_each_suffers(struct tck *t)
+{
+    static const uint32_t slots[] = {0, 3, UINT32_MAX};
+    struct tck_contender *owner = tck_stranger(t), *waiter;
+    simba_report *report = NULL;
+
+    EXPECT_GRANTED(owner);
+    for (size_t i = 0; i < 3; i++) {
+        waiter = with_slots(t, slots[i]);
+        EXPECT_QUEUED(waiter);
+    }
+    EXPECT_STATUS(t, simba_admin_show(owner->store, t->mutex, &report, NULL),
+                  SIMBA_OK);
+    EXPECT_NUMBER(t, simba_report_waiter_count(report), 3);
+    for (size_t i = 0; i < 3; i++) {
+        EXPECT_NUMBER(t, simba_report_waiter(report, i)->slots, slots[i]);
+    }
+    simba_report_close(report);
 }
 
 static const struct tck_case cases[] = {
@@ -209,6 +291,19 @@ static const struct tck_case cases[] = {
     {"slots.each_lease_ends_by_itself",
      "The lease of one owner ends whatever others do, and leaves theirs alone.",
      each_lease_ends_by_itself, TCK_SLOTS},
+    {"slots.first_that_ends_makes_room",
+     "Who is refused is told to wait for the first of several leases to end, "
+     "and then that owner is told no more.",
+     first_that_ends_makes_room, TCK_SLOTS | TCK_TENURE_LEASE},
+    {"slots.break_ends_the_one_that_is_named",
+     "Of several owners the one ends whose token a break names.",
+     break_ends_the_one_that_is_named, TCK_SLOTS | TCK_BREAK},
+    {"slots.list_tells_each_owner",
+     "A list tells each of several owners, the oldest first.",
+     list_tells_each_owner, TCK_SLOTS | TCK_LIST},
+    {"slots.show_tells_how_many_each_suffers",
+     "Of each that waits it is told how many owners it suffers.",
+     show_tells_how_many_each_suffers, TCK_SLOTS},
     {"slots.whoever_goes_wakes_the_next",
      "Whichever owner releases, the first in the queue is woken, and nobody "
      "waits for another (S10).",

@@ -5,6 +5,7 @@
 
 #include <simba/admin.h>
 
+#include <stdio.h>
 #include <string.h>
 
 static void close_report(void *what)
@@ -56,6 +57,7 @@ static void is_read_back(struct tck *t)
 static void is_told_anew_and_forgotten(struct tck *t)
 {
     struct tck_contender *a = tck_stranger(t), *b = tck_stranger(t);
+    char text[sizeof "command \n" + SIMBA_TOLD_COMMAND_MAX];
     simba_report *report;
 
     EXPECT_GRANTED(a);
@@ -64,6 +66,12 @@ static void is_told_anew_and_forgotten(struct tck *t)
     report = told(b, t->mutex);
     EXPECT_NUMBER(t, simba_report_told_count(report), 1);
     EXPECT_TEXT(t, simba_report_told(report, 0)->host, "two");
+    snprintf(text, sizeof text, "command %0*d\n", SIMBA_TOLD_COMMAND_MAX, 0);
+    tck_tell(a, text); /* the longest there is */
+    report = told(b, t->mutex);
+    EXPECT_NUMBER(t, simba_report_told_count(report), 1);
+    EXPECT_NUMBER(t, strlen(simba_report_told(report, 0)->command),
+                  SIMBA_TOLD_COMMAND_MAX);
     tck_tell(a, NULL);
     EXPECT_NUMBER(t, simba_report_told_count(told(b, t->mutex)), 0);
     EXPECT(t, tck_renew(a)->mine); /* it had nothing to do with that */

@@ -9,7 +9,12 @@
 #include <time.h>
 
 /* Far below the long lease, at whose end a waiter would ask by itself. */
-enum { WAKE_MOST_MS = 10000, SETTLED_MS = 50, REST_MS = 200 };
+enum {
+    WAKE_MOST_MS = 10000,
+    SETTLED_MS = 50,
+    REST_MS = 200,
+    UNOFFERED_MS = 150
+};
 
 static int64_t soon(const struct tck *t)
 {
@@ -194,14 +199,19 @@ static void leaving_wakes_the_next(struct tck *t)
     struct tck_contender *a = tck_stranger(t);
     struct tck_contender *b = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
+    int64_t since;
 
     EXPECT_GRANTED(a);
     EXPECT_QUEUED(b);
     tck_contend(w, tck_store(t));
     AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
     tck_release(a);
+    /* It was told of the offer, and rests until that would be over. */
+    tck_sleep_until(simba_loop_now_ms() + SETTLED_MS);
+    since = simba_loop_now_ms();
     tck_leave(b);
     AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
+    EXPECT_SWIFT(t, since, UNOFFERED_MS);
 }
 
 /* The first was told, and is silent: the second shall not need the backstop. */

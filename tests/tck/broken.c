@@ -5,8 +5,8 @@
  * The memory store is a source of this module, too. Some functions that it
  * calls have other names there (CMakeLists.txt), so that what it is asked, what
  * it answers and whom it wakes comes by here. The mistakes are in
- * broken_tenure.c and broken_queue.c; those in the model itself are the ones
- * that the simulator plants (src/core/plant.h). */
+ * broken_tenure.c, broken_queue.c and broken_more.c; those in the model itself
+ * are the ones that the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
 #include "broken.h"
 
@@ -92,7 +92,7 @@ void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
     int before = hand.woken++;
 
     if ((fault->one_wake && before > 0) || (fault->wrong_wake && before == 0) ||
-        (fault->break_wakes_nobody && hand.request->kind == SIMBA_BREAK)) {
+        fault->wakes_nobody == hand.request->kind) {
         free(argument);
         return;
     }
@@ -126,6 +126,9 @@ void broken_add_mutex(simba_request *request,
     if (hand.listed++ == 0) {
         first = *owner;
     }
+    if (fault->list_omits_free && owner->id[0] == '\0') {
+        return;
+    }
     if (fault->list_most == 0 || hand.listed <= fault->list_most) {
         simba_request_add_mutex(
             request, name, fault->list_mixes_owners ? &first : owner, waiting);
@@ -137,14 +140,48 @@ void broken_add_told(simba_request *request,
                      uint64_t token,
                      const char *text)
 {
-    simba_request_add_told(request, mutex, token + fault->told_mixed, text);
+    char cut[256];
+
+    snprintf(cut, sizeof cut, "%s", text);
+    simba_request_add_told(request, mutex, token + fault->told_mixed,
+                           fault->told_cut ? cut : text);
 }
 
 void broken_add_broken(simba_request *request, const simba_broken *broken)
 {
+    simba_broken told = *broken;
+
+    told.now |= fault->breaks_say_now;
+    told.unix_ms /= fault->breaks_in_seconds ? 1000 : 1;
     if (!fault->breaks_untold) {
-        simba_request_add_broken(request, broken);
+        simba_request_add_broken(request, &told);
     }
+}
+
+void broken_add_owner(simba_request *request, const simba_owner *owner)
+{
+    if (fault->owners_untold != request->kind) {
+        simba_request_add_owner(request, owner);
+    }
+}
+
+bool broken_next_waiter(struct simba__waiter_walk *walk, simba_waiter *told)
+{
+    const struct simba__waiter *waiter;
+
+    if (!fault->dead_told) {
+        return simba__mutex_next_waiter(walk, told);
+    }
+    if (walk->next >= walk->record->queue_count) {
+        return false;
+    }
+    waiter = &walk->record->queue[walk->next++];
+    if (told != NULL) {
+        *told = (simba_waiter){.position = waiter->position,
+                               .slots = waiter->slots};
+        memcpy(told->id, waiter->id, sizeof told->id);
+    }
+    return true;
 }
 
 static bool is_woken(const simba_backend *self, const simba_request *request)
@@ -298,11 +335,27 @@ static void close_broken(simba_backend *self)
     simba__memory_ops.close(self);
 }
 
+/* Who ends one subscription ends them all. */
+static void subscribe_broken(simba_backend *self,
+                             const char *mutex,
+                             enum simba_subscription subscription)
+{
+    static char last[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    if (subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+        snprintf(last, sizeof last, "%s", mutex);
+    } else if (fault->unsubscribes_all) {
+        simba__memory_ops.subscription(self, last, SIMBA_SUBSCRIBE_NONE);
+    }
+    simba__memory_ops.subscription(self, mutex, subscription);
+}
+
 static simba_backend_ops own_ops; /* the memory store's, with our submit */
 
 static const struct fault *find_fault(const char *name)
 {
-    const struct fault *const tables[] = {broken_tenures, broken_others};
+    const struct fault *const tables[] = {broken_tenures, broken_others,
+                                          broken_more};
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct fault *f = tables[i]; f->name != NULL; f++) {
@@ -330,6 +383,7 @@ static int open_broken(const simba_backend_config *config,
         simba__plant = fault->plant;
         own_ops = simba__memory_ops;
         own_ops.submit = submit_broken;
+        own_ops.subscription = subscribe_broken;
     }
     pthread_mutex_lock(&woken_lock);
     woken_count = 0;

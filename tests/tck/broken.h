@@ -21,7 +21,9 @@ struct fault {
     bool list_mixes_owners, list_escapes;
     int list_most;    /* 0: all are listed */
     bool no_observed; /* observers are told nothing */
-    bool break_wakes_nobody;
+    enum simba_request_kind wakes_nobody, owners_untold; /* of this kind */
+    bool dead_told, list_omits_free, breaks_say_now, breaks_in_seconds;
+    bool told_cut, unsubscribes_all;
     bool told_mixed, told_kept, told_lasts, breaks_untold;
     void (*rename)(char *mutex);
 };
@@ -33,6 +35,7 @@ enum { MUTE = 99 };
 /* The mistakes; each table ends with one that has no name. */
 extern const struct fault broken_tenures[];
 extern const struct fault broken_others[];
+extern const struct fault broken_more[];
 
 /* What the memory store of this module calls instead of the functions that are
  * named like them. */
@@ -51,6 +54,8 @@ void broken_add_told(simba_request *request,
                      uint64_t token,
                      const char *text);
 void broken_add_broken(simba_request *request, const simba_broken *broken);
+void broken_add_owner(simba_request *request, const simba_owner *owner);
+bool broken_next_waiter(struct simba__waiter_walk *walk, simba_waiter *told);
 bool broken_serve(struct simba__mutex_record *record,
                   const struct simba__mutex_host *host,
                   const struct simba__mutex_request *given,

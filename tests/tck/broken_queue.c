@@ -274,7 +274,7 @@ const struct fault broken_others[] = {
     {.name = "list_has_a_page", .list_most = 100},
     {.name = "list_escapes", .list_escapes = true},
     {.name = "observers_not_told", .no_observed = true},
-    {.name = "break_wakes_nobody", .break_wakes_nobody = true},
+    {.name = "break_wakes_nobody", .wakes_nobody = SIMBA_BREAK},
     {.name = "list_mixes_owners", .list_mixes_owners = true},
     {.name = "told_of_another", .told_mixed = true},
     {.name = "told_kept", .told_kept = true},

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 extern const simba_backend_ops rank_module;
@@ -63,6 +64,17 @@ static bool broken_take(simba_connection *connection, simba_exchange **exchange)
     return is_due;
 }
 
+/* No answer is taken for a no. */
+static void broken_renewed(simba_entry *entry,
+                           int status,
+                           const simba_error *error,
+                           bool is_mine)
+{
+    bool is_lost = status != SIMBA_OK && is("renewal_unknown_is_lost");
+
+    simba_entry_renewed(entry, is_lost ? SIMBA_OK : status, error, is_mine);
+}
+
 static void broken_done(simba_entry *entry,
                         int status,
                         const simba_error *error,
@@ -75,6 +87,7 @@ static void broken_submit(simba_connection *connection,
 #define simba_connection_take   broken_take
 #define simba_entry_done        broken_done
 #define simba_connection_submit broken_submit
+#define simba_entry_renewed     broken_renewed
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "../../examples/backend/simba-rank.c"
 #undef simba_module
@@ -82,6 +95,7 @@ static void broken_submit(simba_connection *connection,
 #undef simba_connection_take
 #undef simba_entry_done
 #undef simba_connection_submit
+#undef simba_entry_renewed
 
 /* A step's line has the watch before it. */
 static void broken_submit(simba_connection *connection,
@@ -122,12 +136,15 @@ static bool is_of_owner(const simba_entry *entry)
 /* As it was when it was seen first. */
 static void remember_owner(simba_entry *entry)
 {
-    simba_owner *seen = &entry->mutex->owner;
+    static simba_owner seen;
+    static char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    const char *name = simba_session_mutex_name(entry->mutex);
 
-    if (seen->id[0] == '\0') {
-        *seen = entry->owner;
+    if (seen.id[0] == '\0' || strcmp(mutex, name) != 0) {
+        seen = simba_told_owner_read(entry->owner);
+        snprintf(mutex, sizeof mutex, "%s", name);
     }
-    entry->owner = *seen;
+    simba_entry_owner(entry, &seen);
 }
 
 static void broken_done(simba_entry *entry,
@@ -136,7 +153,14 @@ static void broken_done(simba_entry *entry,
                         enum simba_standing standing)
 {
     const struct ask *ask = &((const struct entry *)entry)->ask;
+    simba_owner owner = simba_told_owner_read(entry->owner);
 
+    if ((status == SIMBA_EUNKNOWN && is("unknown_is_refused")) ||
+        (status != SIMBA_OK && entry->step == SIMBA_STEP_REMOVE &&
+         is("failed_removal_is_done"))) {
+        status = SIMBA_OK;
+        standing = SIMBA_STANDS_NOWHERE;
+    }
     if (status == SIMBA_EUNKNOWN && is("failed_for_unknown")) {
         status = SIMBA_EUNAVAIL;
     }
@@ -149,10 +173,11 @@ static void broken_done(simba_entry *entry,
     if (status == SIMBA_OK && standing == SIMBA_STANDS_BEHIND &&
         is("session_owns") && is_of_owner(entry)) {
         standing = SIMBA_STANDS_FIRST;
-        entry->token = entry->owner.token;
+        entry->token = owner.token;
     }
     if (is("token_of_the_session") && standing == SIMBA_STANDS_FIRST) {
-        entry->token = entry->owner.token = ask->store->session;
+        entry->token = owner.token = ask->store->session;
+        simba_entry_owner(entry, &owner);
     }
     if (is("positions_of_the_handle") && entry->position != 0) {
         entry->position = entry->number;
@@ -239,6 +264,47 @@ static void put_another(simba_entry *entry)
     entry->attempt.low ^= is_doubtful ? 1 : 0;
     put(entry);
     entry->attempt.low ^= is_doubtful ? 1 : 0;
+}
+
+/* The same of who leaves only. */
+static void leave_unanswered(simba_entry *entry)
+{
+    if (entry->release != NULL && entry->release->kind == SIMBA_LEAVE) {
+        remove_unanswered(entry);
+    } else {
+        remove_key(entry);
+    }
+}
+
+static void ping_nobody(simba_session_store *store)
+{
+    (void)store;
+}
+
+/* Of several mutexes that are waited for. */
+static void wake_one(void *store, simba_connection *connection)
+{
+    simba_session_store *self = store;
+    simba_session_mutex *mutex = simba_session_mutex_next(self, NULL);
+
+    (void)connection;
+    simba_session_ready(self);
+    if (mutex != NULL) {
+        simba_wake(self->base.loop, simba_session_mutex_name(mutex));
+    }
+}
+
+/* A child ends what it does not want to have. */
+static void say_bye(simba_backend *self)
+{
+    struct stat what;
+
+    for (int fd = 3; fd < 64; fd++) {
+        if (fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode)) {
+            (void)send(fd, "bye\n", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+    }
+    simba_session_forked(self);
 }
 
 /* We have it, as far as we know. */
@@ -330,6 +396,7 @@ static int open_broken(const simba_backend_config *config,
                                          : ops.put;
     ops.remove = is("tombstone_ignored")     ? remove_without_tombstone
                  : is("release_unanswered")  ? remove_unanswered
+                 : is("leave_unanswered")    ? leave_unanswered
                  : is("leaves_with_session") ? remove_owned_only
                                              : ops.remove;
     ops.renew = is("renews_from_memory") ? renew_from_memory : ops.renew;
@@ -337,9 +404,14 @@ static int open_broken(const simba_backend_config *config,
     ops.close_session = is("session_left") ? NULL : ops.close_session;
     with = hooks;
     with.connected = mind_descriptors;
-    with.ready = is("no_wake_when_back") ? ready_and_silent : NULL;
+    with.ready = is("no_wake_when_back")     ? ready_and_silent
+                 : is("one_woken_when_back") ? wake_one
+                                             : NULL;
+    ops.ping = is("never_pings") ? ping_nobody : ops.ping;
     table = simba_module;
-    table.forked = is("no_forked") ? NULL : table.forked;
+    table.forked = is("no_forked")            ? NULL
+                   : is("child_ends_session") ? say_bye
+                                              : table.forked;
     ops.table = &table;
     ops.connection = &with;
     rc = simba_session_open(config, &ops, backend, error);

@@ -101,6 +101,37 @@ enum { PATIENCE_MS = 3000 };
     X(list_has_a_page, "many.thousand_mutexes_on_one_handle")                  \
     X(list_escapes, "admin.list_tells_names_as_given")                         \
     X(gives_up, "queue.first_come_first_served")                               \
+    X(attempt_halved, "acquire.whole_attempt_counts")                          \
+    X(attempt_rounded, "acquire.whole_attempt_counts")                         \
+    X(tomb_overwritten, "release.tombstone_refuses_a_late_acquire")            \
+    X(few_tombs, "release.tombstones_of_several")                              \
+    X(leave_by_id, "queue.positions_belong_to_attempts")                       \
+    X(repeat_drops_the_queue, "queue.owner_leaves_them_alone")                 \
+    X(renewal_drops_the_queue, "queue.owner_leaves_them_alone")                \
+    X(leave_drops_the_offer, "queue.offer_outlives_who_leaves")                \
+    X(position_from_joining, "queue.asking_again_keeps_it_alive")              \
+    X(release_keeps_the_offer, "queue.offered_one_that_releases_passes_it_on") \
+    X(undo_keeps_the_position, "release.tombstone_takes_no_position")          \
+    X(offered_is_owner, "offer.offered_one_has_its_time")                      \
+    X(nothing_offered, "offer.offered_one_has_its_time")                       \
+    X(renewal_forgets_the_limit, "slots.so_many_own_it")                       \
+    X(limit_of_the_first_asking, "observer.owners_tell_who_began_before")      \
+    X(repeat_counts_twice, "slots.so_many_own_it")                             \
+    X(lapsed_are_counted, "slots.first_that_ends_makes_room")                  \
+    X(wait_for_the_last, "slots.first_that_ends_makes_room")                   \
+    X(break_ends_the_oldest, "slots.break_ends_the_one_that_is_named")         \
+    X(all_are_asked, "hand_over.who_does_not_fit_is_not_asked_for")            \
+    X(slot_offered_to_nobody, "shared.all_who_fit_are_woken")                  \
+    X(dead_are_told, "queue.dead_waiter_is_skipped")                           \
+    X(list_omits_the_free, "admin.list_shows_who_owns")                        \
+    X(list_tells_one_owner, "slots.list_tells_each_owner")                     \
+    X(show_tells_one_owner, "observer.owners_tell_who_began_before")           \
+    X(breaks_say_now, "admin.breaks_are_written_down")                         \
+    X(breaks_in_seconds, "admin.breaks_are_written_down")                      \
+    X(told_cut, "tell.is_told_anew_and_forgotten")                             \
+    X(hand_over_wakes_nobody, "hand_over.owner_is_woken")                      \
+    X(leave_wakes_nobody, "wake_ups.leaving_wakes_the_next")                   \
+    X(unsubscribes_all, "observer.stop_of_one_is_no_other_s")                  \
     X(mute_renew, "renew.token_is_kept")                                       \
     X(mute_release, "release.mutex_is_free_at_once")
 
@@ -134,6 +165,13 @@ enum { PATIENCE_MS = 3000 };
     X(positions_of_the_handle, "queue.many_stand_in_order")                    \
     X(owner_remembered, "queue.who_waits_hears_of_the_new_owner")              \
     X(grants_from_memory, "storm.nothing_unsafe_happens")                      \
+    X(child_ends_session, "lifecycle.forked_child_owns_nothing")               \
+    X(unknown_is_refused, "network.silence_is_no_answer")                      \
+    X(failed_removal_is_done, "network.silence_is_no_answer")                  \
+    X(leave_unanswered, "network.silence_is_no_answer")                        \
+    X(renewal_unknown_is_lost, "network.late_requests_have_no_effect")         \
+    X(one_woken_when_back, "network.release_at_a_reconnection_is_heard_of")    \
+    X(never_pings, "queue.quiet_waiter_keeps_its_session")                     \
     X(leaves_with_session, "queue.who_left_is_skipped")
 
 /* And of clock stores that have the model from the kit, made of
