@@ -34,6 +34,7 @@ void simba__admin_put_waiters(struct simba__json *json,
         simba__put_ms(&item, "waited_ms",
                       simba__admin_waited_ms(report, waiter));
         simba__json_flag(&item, "offered", waiter->is_offered);
+        simba__put_slots(&item, waiter->slots);
         simba__json_end(&item);
     }
     simba__json_list_end(json);

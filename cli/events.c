@@ -2,6 +2,7 @@
  * only reports; the front speaks, as it may wait for a slow reader. */
 #define _GNU_SOURCE
 #include "cli/front.h"
+#include "cli/mutex_view.h"
 #include "cli/output.h"
 
 #include <simba/contender.h>
@@ -35,10 +36,7 @@ static void tell_json(const struct simba__front *front,
         simba__json_token(&json, "token", note->token);
     }
     if (note->token != 0 && front->job->slots > 0) {
-        simba__put_ms(&json, "slots",
-                      front->job->slots == SIMBA_SHARED
-                          ? SIMBA__UNKNOWN
-                          : (int64_t)front->job->slots);
+        simba__put_slots(&json, front->job->slots);
     }
     if (note->token != 0 && front->job->slots > 0 &&
         front->share->slot != SIMBA_NO_SLOT) {

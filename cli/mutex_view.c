@@ -3,6 +3,8 @@
 #include "cli/mutex_view.h"
 
 #include <assert.h>
+#include <simba/contender.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +217,13 @@ void simba__put_slot(struct simba__json *json, const simba_owner *owner)
                       : SIMBA__UNKNOWN);
 }
 
+void simba__put_slots(struct simba__json *json, uint32_t slots)
+{
+    simba__put_ms(json, "slots",
+                  slots == SIMBA_SHARED ? SIMBA__UNKNOWN
+                                        : (int64_t)(slots > 1 ? slots : 1));
+}
+
 static void put_owner(struct simba__json *json, const struct simba__view *view)
 {
     const simba_owner *owner = view->owner;
@@ -240,8 +249,7 @@ void simba__view_members(struct simba__json *json,
     simba__json_text(json, "mutex", view->mutex);
     put_tenure(json, view);
     simba__put_ms(json, "owned", (int64_t)view->owned);
-    simba__put_ms(json, "slots",
-                  slots == UINT32_MAX ? SIMBA__UNKNOWN : (int64_t)slots);
+    simba__put_slots(json, slots);
     simba__json_list(json, "owners");
     for (size_t i = 0; (owner = simba__view_owner(view, i)) != NULL; i++) {
         struct simba__view one = *view;

@@ -42,6 +42,8 @@ struct simba__view simba__view_shown(const char *mutex,
 
 /** Put which slot it has; null: none, or the store does not number them. */
 void simba__put_slot(struct simba__json *json, const simba_owner *owner);
+/** How many may own it at once; of any number null. */
+void simba__put_slots(struct simba__json *json, uint32_t slots);
 
 /** What the owner with this token told about itself; NULL: nothing.
  *  @param told  as simba_admin_told() found it; may be NULL */

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "cli/admin.h"
 
+#include <simba/contender.h>
+
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -33,15 +35,15 @@ static const char help[] =
     "\n"
     "      --breaks     and which tenures were ended by force, by whom and\n"
     "                   why: the last ten, with --json all; not on ZooKeeper\n"
-    "                   and etcd\n"
     "      --store URL, --json, -v, -q, --help\n"
     "                   see 'simba --help'\n"
     "\n"
     "With --json one object: mutex, id, token, age_ms, ttl_left_ms,\n"
     "lease_left_ms, broken, host, pid, user, command, owned, slots, owners,\n"
-    "waiting; waiters, a list of objects with id, position, waited_ms and\n"
-    "offered; with --breaks also breaks, a list of objects with token, id,\n"
-    "unix_ms, now, by and reason. What is not known, or not there, is null.\n"
+    "waiting; waiters, a list of objects with id, position, waited_ms,\n"
+    "offered and slots; with --breaks also breaks, a list of objects with\n"
+    "token, id, unix_ms, now, by and reason. What is not known, or not\n"
+    "there, is null.\n"
     "\n"
     "exit codes: 0 shown, even if nobody owns it; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
@@ -70,7 +72,7 @@ static void print_slot(const simba_owner *owner)
 {
     if (owner->slots > 1 && owner->slot == SIMBA_NO_SLOT) {
         /* nor is it one of so many: the least counts */
-    } else if (owner->slots == UINT32_MAX) {
+    } else if (owner->slots == SIMBA_SHARED) {
         printf("slot     %" PRIu32 ", shared\n", owner->slot);
     } else if (owner->slots > 1) {
         printf("slot     %" PRIu32 " of %" PRIu32 "\n", owner->slot,
@@ -147,18 +149,24 @@ static void print_owner(const struct simba__view *view, int64_t full_ms)
 
 static void print_queue(const simba_report *report)
 {
-    struct simba__table table = {.columns = 4, .right = 1 | 4};
+    struct simba__table table = {.columns = 5, .right = 1 | 4};
     const simba_waiter *waiter;
 
     for (size_t i = 0; (waiter = simba_report_waiter(report, i)) != NULL; i++) {
-        char position[24], waited[SIMBA__FORMAT_ROOM] = "";
+        char position[24], waited[SIMBA__FORMAT_ROOM] = "", slots[24] = "";
         int64_t ms = simba__admin_waited_ms(report, waiter);
-        const char *texts[] = {position, waiter->id, waited,
+        const char *texts[] = {position, waiter->id, waited, slots,
                                waiter->is_offered ? "offered" : ""};
 
         (void)snprintf(position, sizeof position, "%9zu.", i + 1);
         if (ms != SIMBA__UNKNOWN) {
             simba__format_duration(ms, waited);
+        }
+        if (waiter->slots == SIMBA_SHARED) {
+            (void)snprintf(slots, sizeof slots, "shared");
+        } else if (waiter->slots > 1) {
+            (void)snprintf(slots, sizeof slots, "%" PRIu32 " slots",
+                           waiter->slots);
         }
         simba__table_add(&table, SIMBA__TINT_NONE, texts);
     }

@@ -100,12 +100,9 @@ static void put_slots(struct simba__json *json, const simba_state *state)
 {
     const simba_owner *owner =
         state->after.id[0] != '\0' ? &state->after : &state->before;
-    uint32_t slots = owner->slots;
 
     simba__put_ms(json, "owned", state->owned);
-    simba__put_ms(json, "slots",
-                  slots == UINT32_MAX ? SIMBA__UNKNOWN
-                                      : (int64_t)(slots > 1 ? slots : 1));
+    simba__put_slots(json, owner->slots);
     simba__put_slot(json, owner);
 }
 

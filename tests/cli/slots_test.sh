@@ -93,6 +93,26 @@ shared_and_exclusive_keep_each_other_out() {
 
 # Who shares has a place beside those who run it, but not behind somebody who
 # waits for them; who is alone has none, whoever else owns it.
+waiters_tell_how_many_they_suffer() {
+    local all
+
+    "$simba" -q lock w --id a -- sleep 60 &
+    within 20 owned 1 w || return 1
+    "$simba" -q lock w --slots 3 --id b -- true &
+    within 20 waits b w || return 1
+    "$simba" -q lock w -s --id c -- true &
+    within 20 waits c w || return 1
+    "$simba" -q lock w --id d -- true &
+    within 20 waits d w || return 1
+    all=$("$simba" --json show w)
+    same slots '"slots":3 "slots":null "slots":1 ' \
+        "$(grep -o '"offered":false,"slots":[0-9a-z]*' <<<"$all" |
+            sed 's/.*,//' | tr '\n' ' ')" &&
+        "$simba" show w | grep -q '^ *1\. *b .* 3 slots$' &&
+        "$simba" show w | grep -q '^ *2\. *c .* shared$'
+    end_all
+}
+
 nobody_waits_for_those_who_run_it() {
     local share=("$simba" lock n --slots 2)
 
