@@ -444,6 +444,16 @@ static bool remove_file(void)
     return true;
 }
 
+/* A member has other keys than the rest from here on. */
+static bool disagree(void)
+{
+    int64_t from = section_now_us();
+
+    storm.store->disagree(any_node());
+    excuse("(b) members disagree", 0, from, 3600 * 1000);
+    return true;
+}
+
 #define NEEDS(what) offsetof(struct store, what)
 
 struct nemesis nemeses[] = {
@@ -472,6 +482,7 @@ struct nemesis nemeses[] = {
     {"all held", hold_all, 3, OF_NETWORK, NEEDS(name), 0},
     {"slow", slow_down, 2, OF_NETWORK, NEEDS(name), 0},
     {"file removed", remove_file, 0, OF_SERVERS, NEEDS(remove), 0},
+    {"members disagree", disagree, 0, OF_SERVERS, NEEDS(disagree), 0},
     {NULL, NULL, 0, OF_PROCESSES, 0, 0}};
 
 /* --- side by side --------------------------------------------------------- */

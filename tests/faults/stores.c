@@ -268,6 +268,30 @@ static void etcd_pause(int node, bool is_on)
           is_on ? "STOP" : "CONT", node + 1);
 }
 
+static void etcd_set_read_only(bool is_on)
+{
+    shell("\"$SIMBA_SERVER_CONTROL\" --%s", is_on ? "alarm" : "disarm");
+}
+
+static void etcd_fill(int node, bool is_full)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%d.data", variable("SIMBA_SERVER_DIR"),
+             node + 1);
+    fill(path, is_full);
+}
+
+static void etcd_disagree(int node)
+{
+    shell("\"$SIMBA_SERVER_CONTROL\" --disagree %d", node + 1);
+}
+
+static bool etcd_agree(void)
+{
+    return shell("\"$SIMBA_SERVER_CONTROL\" --agree");
+}
+
 static int etcd_leader(void)
 {
     for (int i = 0; i < NODES_MOST; i++) {
@@ -556,8 +580,12 @@ static const struct store stores[] = {
      .stop = etcd_stop,
      .pause = etcd_pause,
      .leader = etcd_leader,
+     .set_read_only = etcd_set_read_only,
+     .fill_disk = etcd_fill,
      .end_sessions = etcd_end_sessions,
-     .forget = etcd_forget},
+     .forget = etcd_forget,
+     .disagree = etcd_disagree,
+     .agree = etcd_agree},
 #ifdef HAS_REDIS
     {.name = "redis",
      .ttl_ms = 600,

@@ -29,6 +29,8 @@ struct store {
     void (*end_sessions)(void); /**< as an administrator may */
     void (*forget)(void);       /**< all it kept of mutexes */
     void (*remove)(void);       /**< what it keeps them in */
+    void (*disagree)(int node); /**< with the other members from now on */
+    bool (*agree)(void);        /**< have all members the same? */
 };
 
 /* Set by open: where contenders find it, and proxies on their way. */

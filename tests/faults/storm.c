@@ -472,6 +472,9 @@ int main(int argc, char **argv)
     }
     ok(is_healed(), "all go on after the faults");
     end_keeper();
+    if (limit == NULL && storm.store->agree != NULL) {
+        ok(storm.store->agree(), "the servers agree, as (b) of S1 asks");
+    }
     store_close_proxies();
     if (storm.store->close != NULL) {
         storm.store->close();
