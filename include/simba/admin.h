@@ -157,13 +157,12 @@ typedef struct simba_asked {
 /* clang-format on */
 
 /**
- * Ask an owner to hand over. It hears of it at once where its store can wake it,
- * which takes on most that it has waited through its handle, and else by its
- * next renewal. It ends its work as it does when it is stopped (on_released, or
- * on_lost of a locker), keeps its min_hold, and releases the mutex to the
- * successor. This returns when it was asked, not when
- * it has done so. An owner of an older version or another implementation cannot
- * be asked.
+ * Ask an owner to hand over. It hears of it at once where its store can wake
+ * it, which takes on most that it has waited through its handle, and else by
+ * its next renewal. It ends its work as it does when it is stopped
+ * (on_released, or on_lost of a locker), keeps its min_hold, and releases the
+ * mutex to the successor. This returns when it was asked, not when it has done
+ * so. An owner of an older version or another implementation cannot be asked.
  *
  * @param store       not NULL
  * @param hand_over   what is wished
