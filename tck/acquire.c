@@ -168,13 +168,15 @@ static void owner_has_the_times_asked_for(struct tck *t)
                   tck_is_about(owner->acquired_at_ms, a->reply.store_ms));
 }
 
-/* What the store has, not what it answered to the one who asked. */
+/* What the store has, not what it answered to the one who asked. A server that
+ * stood still between two of its clock readings is off by that; a length that
+ * was cut, or has overflowed, by far more than a hundredth. */
 static void expect_time_left(struct tck_contender *p, int64_t left_ms)
 {
     const simba_owner *owner = &tck_read(p)->owner;
+    int64_t off_ms = owner->transition_at_ms - owner->acquired_at_ms - left_ms;
 
-    EXPECT(p->t, tck_is_about(owner->transition_at_ms - owner->acquired_at_ms,
-                              left_ms));
+    EXPECT(p->t, off_ms < left_ms / 100 && off_ms > -left_ms / 100);
     EXPECT(p->t, !tck_try(p)->mine);
     EXPECT(p->t, p->reply.wait_ms > left_ms - left_ms / 10);
 }
