@@ -23,8 +23,7 @@ struct simba__front {
 
     bool is_guardian_gone;
     bool was_acquired;
-    bool is_termed; /* we did the guardian's work at U */
-    int cancelled;  /* this signal came while waiting for the mutex */
+    int cancelled; /* this signal came while waiting for the mutex */
     int64_t cancel_until_ms;
     int64_t armed_ms;
     int resumes; /* how often we were continued */

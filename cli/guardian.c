@@ -221,8 +221,10 @@ void simba__guardian_step(struct simba__guardian *g)
         break;
     case SIMBA__RUNNING:
         simba__holder_publish(&g->holder);
+        /* One that ended of itself has ended, whatever came of the mutex. */
         if (atomic_load(&g->share->exec_errno) == SIMBA__TOO_LATE ||
-            (!g->is_cmd_gone && simba__guardian_has_lost(g))) {
+            ((!g->is_cmd_gone || atomic_load(&g->share->is_termed)) &&
+             simba__guardian_has_lost(g))) {
             simba__guardian_tell_lost(g);
             simba__guardian_end(g);
         } else if (g->is_cmd_gone || g->is_front_gone) {

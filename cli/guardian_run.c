@@ -166,6 +166,7 @@ static void start_command(struct simba__guardian *g)
     g->was_started = true;
     g->passed = 0;
     atomic_store(&g->share->exec_errno, 0);
+    atomic_store(&g->share->is_termed, false);
     simba__plan_started(&g->plan, simba__clock_ms());
     if (!is_lock(g)) {
         note.run = g->plan.runs;

@@ -58,8 +58,9 @@ int64_t simba__watch_next(const struct simba__front *front)
                                      : SIMBA__CLOCK_NEVER;
     case SIMBA__RUNNING:
         at_ms = kill_at(front);
-        return !front->is_termed && term_at(front) < at_ms ? term_at(front)
-                                                           : at_ms;
+        return !atomic_load(&front->share->is_termed) && term_at(front) < at_ms
+                   ? term_at(front)
+                   : at_ms;
     case SIMBA__ENDING:
         return kill_at(front);
     default:
@@ -165,10 +166,12 @@ int simba__watch_guardian(struct simba__front *front)
         return take_over(front, "lost: the guardian process was killed");
     }
     if (phase == SIMBA__RUNNING && now_ms < term_at(front)) {
-        front->is_termed = false; /* that was another run */
-    } else if (phase == SIMBA__RUNNING && !front->is_termed) {
+        /* It was renewed all the same. */
+        atomic_store(&front->share->is_termed, false);
+    } else if (phase == SIMBA__RUNNING &&
+               !atomic_load(&front->share->is_termed)) {
         /* At U the guardian should have sent TERM, and it has not. */
-        front->is_termed = true;
+        atomic_store(&front->share->is_termed, true);
         (void)simba__reaper_signal(&below, SIGTERM, 0);
     }
     if (((phase == SIMBA__RUNNING || phase == SIMBA__ENDING) &&

@@ -65,8 +65,9 @@ struct simba__share {
     _Atomic int cmd;           /* likewise, and process group; 0: none yet */
     atomic_bool is_tty_lent;   /* CMD's group was given the terminal */
     atomic_bool is_front_idle; /* the front stopped itself because CMD did */
-    uint64_t token;            /* written before CMD is told to start */
-    uint32_t slot;             /* likewise */
+    atomic_bool is_termed; /* this CMD, by the front, in the guardian's place */
+    uint64_t token;        /* written before CMD is told to start */
+    uint32_t slot;         /* likewise */
     char id[SIMBA_ID_MAX + 1];
 };
 

@@ -123,6 +123,17 @@ starts_again_when_it_leads_again() {
     end_lead 42 && is_free e
 } 2>/dev/null
 
+# Where the guardian is late, the front sends TERM in its place: CMD then has not
+# ended of itself.
+contends_again_after_a_late_guardian() {
+    start_lead f --max-hold 1s --ttl 20s --transition 20s --kill-after 15s
+    within 20 has_run 1 f && kill -STOP "$(guardian_of "$front")" &&
+        within 10 is_gone "$(head -n 1 "$scratch/f.cmd")" || return 1
+    kill -CONT "$(guardian_of "$front")"
+    within 20 has_run 2 f && grep -q 'contend again' "$scratch/f.err" &&
+        end_lead 42 && is_free f
+} 2>/dev/null
+
 never_restarts_by_default() {
     : >"$scratch/runs"
     code 3 "$simba" lead g -- sh -c 'echo >>"$0"; exit 3' "$scratch/runs" &&
