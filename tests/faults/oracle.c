@@ -23,7 +23,8 @@ static bool is_whole(const char *line)
 }
 
 /* A line, and then a whole section: surely inside from one to the other, as it
- * was at some instant of its first line and of its last. */
+ * was at some instant of its first line and of its last. One of a single line,
+ * which ends before it begins, was inside at some instant between. */
 struct stay {
     int pid;
     int64_t started_us;
@@ -200,6 +201,15 @@ static void tell(struct judgement *j,
     }
 }
 
+/* Were both inside at once? The other began no later. */
+static bool is_overlap(const struct stay *other, const struct stay *s)
+{
+    bool is_instant = s->until_us < s->from_us;
+
+    return other->pid != s->pid && other->until_us >= s->from_us &&
+           other->from_us <= (is_instant ? s->until_us : s->from_us);
+}
+
 static void judge_exclusion(struct judgement *j, const struct stays *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -213,8 +223,7 @@ static void judge_exclusion(struct judgement *j, const struct stays *all)
                 break;
             }
             latest = other->until_us > latest ? other->until_us : latest;
-            if (other->until_us >= s->from_us && s->until_us >= s->from_us &&
-                other->pid != s->pid) {
+            if (is_overlap(other, s)) {
                 tell(j, other, s);
             }
             if (k + 1 == i && other->token >= s->token &&

@@ -80,6 +80,23 @@ TEST(test_oracle__sees_who_is_inside_with_another)
         0);
 }
 
+/* One line says that it was inside at some instant of it. */
+TEST(test_oracle__sees_who_was_inside_with_another_for_one_line)
+{
+    assert_int_equal(
+        judge("1 10 5 m 10 11 .\n2 30 6 m 30 31 .\n1 10 5 m 40 41 .\n", NULL)
+            .overlaps,
+        1);
+    assert_int_equal(
+        judge("1 10 5 m 10 11 .\n2 30 6 m 30 41 .\n1 10 5 m 40 42 .\n", NULL)
+            .overlaps,
+        0);
+    assert_int_equal(
+        judge("1 10 5 m 10 31 .\n2 30 6 m 30 32 .\n1 10 5 m 40 42 .\n", NULL)
+            .overlaps,
+        0);
+}
+
 TEST(test_oracle__excuses_what_is_excused_only)
 {
     static const char both[] = "1 10 5 m 10 11 .\n2 30 6 m 30 31 .\n"
