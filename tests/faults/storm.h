@@ -38,7 +38,6 @@ extern struct storm {
     uint64_t longer; /* 7: all sections are long, to be seen in a limit */
     struct excuse *excuses;
     size_t excuse_count, excuse_room;
-    int outlived; /* leases that were outlived by a stopped command */
     FILE *faults; /* a log that simba verify reads */
 } storm;
 
