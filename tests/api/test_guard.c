@@ -338,18 +338,26 @@ TEST(test_guard_file__of_each_slot_refuses_its_stale_owner)
     simba_guard_file_close(guards[1]);
 }
 
-/* Who shares leaves the mark as it is. */
+/* Who shares locks the mark, and leaves it as it is. */
 static bool passes_shared(sqlite3 *db, uint64_t token)
 {
-    sqlite3_stmt *ask = NULL;
+    sqlite3_stmt *raise = NULL, *ask = NULL;
     bool answer;
 
-    assert_int_equal(
-        sqlite3_prepare_v2(db,
-                           "SELECT count(*) = 0 FROM simba_guard"
-                           " WHERE resource = 'data' AND token > ?1",
-                           -1, &ask, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(
+                         db,
+                         simba_guard_sql(SIMBA_GUARD_SQLITE, SIMBA_GUARD_RAISE),
+                         -1, &raise, NULL),
+                     SQLITE_OK);
+    sqlite3_bind_text(raise, 1, "data", -1, SQLITE_STATIC);
+    sqlite3_bind_int64(raise, 2, 0);
+    assert_int_equal(sqlite3_step(raise), SQLITE_DONE);
+    sqlite3_finalize(raise);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT token <= ?1 FROM simba_guard"
+                                        " WHERE resource = 'data'",
+                                        -1, &ask, NULL),
+                     SQLITE_OK);
     sqlite3_bind_int64(ask, 1, (int64_t)token);
     assert_int_equal(sqlite3_step(ask), SQLITE_ROW);
     answer = sqlite3_column_int(ask, 0) == 1;

@@ -115,7 +115,7 @@ start_redis() {
 sql() {
     case $kind in
     postgres) psql -h "$dir" -U simba -d postgres -qAt -v ON_ERROR_STOP=1 ;;
-    mysql) mariadb --no-defaults -S "$dir/s" -u root -N -B simba ;;
+    mysql) mariadb --no-defaults -S "$dir/s" -u root -N -B -n simba ;;
     esac
 }
 
@@ -171,6 +171,67 @@ sql_write() {
     fi
 }
 
+# ask_shared TOKEN: of one that shares, as docs/guards.md has it.
+ask_shared() {
+    local lock=
+
+    [ "$kind" != mysql ] || lock=' FOR UPDATE'
+    raise 0
+    echo "SELECT CASE WHEN token <= $1 THEN 1 ELSE 0 END FROM simba_guard" \
+        "WHERE resource = 'r'$lock;"
+}
+
+# sql_shares TOKEN: what one that shares is told.
+sql_shares() {
+    {
+        echo "START TRANSACTION;"
+        ask_shared "$1"
+        echo "ROLLBACK;"
+    } | sql
+}
+
+# waits TOKEN: raises the mark, but waits for no more than a second.
+waits() {
+    local soon="SET innodb_lock_wait_timeout = 1;"
+
+    [ "$kind" != postgres ] || soon="SET lock_timeout = '1s';"
+    if { echo "$soon"; raise "$1"; } | sql >/dev/null 2>&1; then
+        echo no
+    else
+        echo yes
+    fi
+}
+
+# sql_story_of_sharers
+sql_story_of_sharers() {
+    local first=$((new + 1)) second=$((new + 2)) alone=$((new + 3)) answer
+
+    ok sharer_passes 1 "$(sql_shares $second)"
+    ok older_sharer_passes_too 1 "$(sql_shares $first)"
+    # One that shares and was told that it may write has not done so yet.
+    mkfifo "$dir/to" "$dir/from"
+    sql <"$dir/to" >"$dir/from" &
+    exec 8>"$dir/to" 9<"$dir/from"
+    {
+        echo "START TRANSACTION;"
+        ask_shared $first
+    } >&8
+    read -r answer <&9
+    ok sharer_is_told_before_it_writes 1 "$answer"
+    ok successor_waits_for_it yes "$(waits $alone)"
+    {
+        echo "UPDATE data SET v = $first;"
+        echo "COMMIT;"
+    } >&8
+    exec 8>&-
+    read -r answer <&9
+    exec 9<&-
+    wait $!
+    ok successor_writes_then 1 "$(sql_write $alone)"
+    ok sharer_is_refused_then 0 "$(sql_shares $second)"
+    ok what_was_written_last_stays $alone "$(echo 'SELECT v FROM data;' | sql)"
+}
+
 # redis_write TOKEN
 redis_write() {
     redis-cli -s "$dir/s" EVAL "$("$text" redis)" 2 '{r}:mark' '{r}' "$1" \
@@ -209,6 +270,7 @@ redis)
     ok successor_writes 1 "$(sql_write $new)"
     ok predecessor_is_refused 0 "$(sql_write $old)"
     ok nothing_was_written $new "$(echo 'SELECT v FROM data;' | sql)"
+    sql_story_of_sharers
     ;;
 esac
 echo "1..$count"
