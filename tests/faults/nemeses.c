@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "storm.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+enum { OWNER_US = 10000 }; /* who wrote since then is inside */
 
 /* --- chance -------------------------------------------------------------- */
 
@@ -113,6 +117,15 @@ static int64_t some_ms(void)
     return (int64_t)(draw(5) < 3 ? draw(lease / 4) : draw(lease * 3 / 2));
 }
 
+/* About as long as a lease, which began up to two thirds of its ttl ago: so it
+ * has mostly been over for a moment, and who is late to notice is seen. */
+static int64_t outlive_ms(void)
+{
+    int64_t lease = storm_lease_ms();
+
+    return lease * 7 / 8 + (int64_t)draw((uint64_t)lease * 3 / 8);
+}
+
 static int any_node(void)
 {
     int leader = storm.store->leader != NULL && draw(2) == 0
@@ -151,6 +164,70 @@ static bool stop_one(void)
         return false;
     }
     storm_rest_ms(some_ms());
+    (void)kill(pid, SIGCONT);
+    return true;
+}
+
+/* Of which contender of the API is this line, and is it inside a long section?
+ */
+static const struct contender *read_line(const char *line)
+{
+    int64_t now = section_now_us(), started, until;
+    int pid;
+
+    if (sscanf(line, "%d %" SCNd64 " %*s %*s %*s %" SCNd64 " .", &pid, &started,
+               &until) != 3 ||
+        until < now - OWNER_US || started > now - SECTION_SHORT_US) {
+        return NULL;
+    }
+    for (int i = 0; i < storm.fleet->count; i++) {
+        const struct contender *c = &storm.fleet->contenders[i];
+
+        if (c->pid == pid && !c->is_command) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* A program of the API that is inside, by what it wrote, and stays there if it
+ * can; NULL: there is none. */
+static const struct contender *find_owner(void)
+{
+    const struct contender *owner = NULL, *one;
+    char path[300], text[4096];
+
+    snprintf(path, sizeof path, "%s/sections", storm.directory);
+    for (int tries = 0; tries < 400 && owner == NULL; tries++) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+        off_t from = end < (off_t)sizeof text ? 0 : end - (off_t)sizeof text;
+        ssize_t length = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, from);
+
+        if (fd >= 0) {
+            close(fd);
+        }
+        text[length < 0 ? 0 : length] = '\0';
+        for (const char *at = text; (at = strchr(at, '\n')) != NULL;) {
+            one = read_line(++at);
+            owner = one != NULL ? one : owner;
+        }
+        storm_rest_ms(1);
+    }
+    return owner;
+}
+
+/* If its lease is over, it must know that when it goes on, before anything else
+ * (S3). */
+static bool stop_owner(void)
+{
+    const struct contender *owner = find_owner();
+    pid_t pid = owner == NULL ? 0 : owner->pid;
+
+    if (pid == 0 || kill(pid, SIGSTOP) != 0) {
+        return false;
+    }
+    storm_rest_ms(outlive_ms());
     (void)kill(pid, SIGCONT);
     return true;
 }
@@ -415,6 +492,28 @@ static bool hold_all(void)
     return hold(true, true);
 }
 
+/* Half of the contenders, and not the others, so that these may succeed an
+ * owner that runs and cannot renew. */
+static bool cut_side_off(void)
+{
+    const struct contender *owner = find_owner();
+    int count = store_proxy_count / SIDES;
+    int first = (owner == NULL ? (int)draw(SIDES) : owner->side) * count;
+    bool is_lost = draw(2) == 0;
+
+    for (int i = first; i < first + count; i++) {
+        proxy_hold(store_proxies[i], true, true);
+    }
+    storm_rest_ms(outlive_ms());
+    for (int i = first; i < first + count; i++) {
+        if (is_lost) {
+            proxy_cut(store_proxies[i]);
+        }
+        proxy_hold(store_proxies[i], false, false);
+    }
+    return true;
+}
+
 /* All ways at once, many times, each for a short while. */
 static bool slow_down(void)
 {
@@ -459,6 +558,7 @@ struct nemesis nemeses[] = {
     {"kill -9 of a process", kill_one, 8, OF_PROCESSES, NEEDS(name), 0},
     {"front and guardian killed", kill_both, 2, OF_PROCESSES, NEEDS(name), 0},
     {"a process stopped", stop_one, 6, OF_PROCESSES, NEEDS(name), 0},
+    {"an owner stopped", stop_owner, 3, OF_PROCESSES, NEEDS(name), 0},
     {"a machine stopped", stop_machine, 3, OF_PROCESSES, NEEDS(name), 0},
     {"no descriptors", take_descriptors, 2, OF_PROCESSES, NEEDS(name), 0},
     {"client clock stepped", step_client_clock, 3, OF_PROCESSES, NEEDS(name),
@@ -479,6 +579,7 @@ struct nemesis nemeses[] = {
     {"requests held", hold_requests, 4, OF_NETWORK, NEEDS(name), 0},
     {"replies held", hold_replies, 4, OF_NETWORK, NEEDS(name), 0},
     {"all held", hold_all, 3, OF_NETWORK, NEEDS(name), 0},
+    {"one side cut off", cut_side_off, 3, OF_NETWORK, NEEDS(sides), 0},
     {"slow", slow_down, 2, OF_NETWORK, NEEDS(name), 0},
     {"file removed", remove_file, 0, OF_SERVERS, NEEDS(remove), 0},
     {"members disagree", disagree, 0, OF_SERVERS, NEEDS(disagree), 0},
@@ -579,11 +680,29 @@ static bool is_ahead(enum nemesis_kind kind)
     return (mine - AHEAD_MOST) * weights > all * count_weights(kind);
 }
 
+/* Who outlives its lease must be succeeded meanwhile, for which servers have to
+ * answer; or nothing would be seen. */
+static bool is_alone(const struct nemesis *nemesis)
+{
+    return nemesis->kind == OF_SERVERS || nemesis->strike == stop_owner ||
+           nemesis->strike == cut_side_off;
+}
+
 static void strike(struct nemesis *nemesis)
 {
-    int64_t from = section_now_us();
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    int64_t from;
+    bool has_struck;
 
-    if (!nemesis->strike()) {
+    if (is_alone(nemesis)) {
+        pthread_mutex_lock(&alone);
+    }
+    from = section_now_us();
+    has_struck = nemesis->strike();
+    if (is_alone(nemesis)) {
+        pthread_mutex_unlock(&alone);
+    }
+    if (!has_struck) {
         return;
     }
     pthread_mutex_lock(&book);
@@ -594,6 +713,16 @@ static void strike(struct nemesis *nemesis)
             nemesis->name, from / 1000, section_now_us() / 1000, storm.boot);
     fflush(storm.faults);
     pthread_mutex_unlock(&book);
+}
+
+void nemesis_outlive(void)
+{
+    for (int i = 0; nemeses[i].name != NULL; i++) {
+        if (nemeses[i].kind != OF_SERVERS && is_alone(&nemeses[i]) &&
+            is_possible(&nemeses[i])) {
+            strike(&nemeses[i]);
+        }
+    }
 }
 
 /* What the n-th of a kind is follows from the seed and n, however long others

@@ -22,7 +22,8 @@ int64_t section_now_us(void)
 
 int section_length_ms(uint64_t chance, int lease_ms)
 {
-    int most_ms = chance % 8 != 0 ? 60 : SECTION_LEASES * lease_ms;
+    int most_ms =
+        chance % 8 != 0 ? SECTION_SHORT_US / 1000 : SECTION_LEASES * lease_ms;
 
     return (int)(chance / 8 % (uint64_t)most_ms);
 }

@@ -28,7 +28,10 @@ struct section {
     void *user;
 };
 
-enum { SECTION_LEASES = 2 }; /* how many one may last */
+enum {
+    SECTION_LEASES = 2,       /* how many one may last */
+    SECTION_SHORT_US = 60000, /* most are not longer */
+};
 
 int64_t section_now_us(void);
 

@@ -17,7 +17,7 @@
 #include "fixtures/zookeeper_servers.h"
 #endif
 
-char store_url[1200];
+char store_urls[SIDES][1200];
 struct proxy *store_proxies[PROXIES_MOST];
 int store_proxy_count;
 
@@ -33,6 +33,14 @@ bool shell(const char *format, ...)
     va_end(arguments);
     snprintf(whole, sizeof whole, "exec >/dev/null 2>&1; %s", line);
     return system(whole) == 0;
+}
+
+/* All go the same way. */
+static void set_url(const char *url)
+{
+    for (int i = 0; i < SIDES; i++) {
+        snprintf(store_urls[i], sizeof store_urls[i], "%s", url);
+    }
 }
 
 static int through_proxy(int port)
@@ -83,11 +91,13 @@ static char sqlite_directory[256];
 
 static void sqlite_open(const char *directory)
 {
+    char url[300];
+
     snprintf(sqlite_directory, sizeof sqlite_directory, "%s/disk", directory);
     shell("mkdir '%s' && mount -t tmpfs -o size=4m,mode=700 simba-faults '%s'",
           sqlite_directory, sqlite_directory);
-    snprintf(store_url, sizeof store_url, "sqlite:%s/store.db?fs=trust",
-             sqlite_directory);
+    snprintf(url, sizeof url, "sqlite:%s/store.db?fs=trust", sqlite_directory);
+    set_url(url);
 }
 
 static void sqlite_close(void)
@@ -137,15 +147,17 @@ static bool sql(const char *text)
 
 static void sql_open(const char *directory)
 {
-    int port = through_proxy(atoi(variable("SIMBA_SERVER_PORT")));
+    int port = atoi(variable("SIMBA_SERVER_PORT"));
     bool is_mysql = getenv("SIMBA_SERVER_SOCKET") != NULL;
 
     (void)directory;
-    snprintf(store_url, sizeof store_url,
-             is_mysql
-                 ? "mysql://simba@127.0.0.1:%d/simba?tls=off"
-                 : "postgres://simba@127.0.0.1:%d/postgres?sslmode=disable",
-             port);
+    for (int i = 0; i < SIDES; i++) {
+        snprintf(store_urls[i], sizeof store_urls[i],
+                 is_mysql
+                     ? "mysql://simba@127.0.0.1:%d/simba?tls=off"
+                     : "postgres://simba@127.0.0.1:%d/postgres?sslmode=disable",
+                 through_proxy(port));
+    }
 }
 
 static void sql_kill(int node)
@@ -233,17 +245,19 @@ static void postgres_set_read_only(bool is_on)
 
 static void etcd_open(const char *directory)
 {
-    char hosts[256], *rest = hosts;
-    size_t length;
-
     (void)directory;
-    snprintf(hosts, sizeof hosts, "%s", variable("SIMBA_SERVER_HOSTS"));
-    length = (size_t)snprintf(store_url, sizeof store_url, "etcd://");
-    for (char *host; (host = strsep(&rest, ",")) != NULL;) {
-        length += (size_t)snprintf(store_url + length,
-                                   sizeof store_url - length, "%s127.0.0.1:%d",
-                                   store_proxy_count == 0 ? "" : ",",
-                                   through_proxy(atoi(strchr(host, ':') + 1)));
+    for (int i = 0; i < SIDES; i++) {
+        char hosts[256], *rest = hosts, *end = store_urls[i];
+        size_t room = sizeof store_urls[i], length;
+
+        snprintf(hosts, sizeof hosts, "%s", variable("SIMBA_SERVER_HOSTS"));
+        length = (size_t)snprintf(end, room, "etcd://");
+        for (char *host; (host = strsep(&rest, ",")) != NULL;) {
+            length +=
+                (size_t)snprintf(end + length, room - length, "%s127.0.0.1:%d",
+                                 end[length - 1] == '/' ? "" : ",",
+                                 through_proxy(atoi(strchr(host, ':') + 1)));
+        }
     }
 }
 
@@ -341,8 +355,10 @@ static void redis_open(const char *directory)
     redis_option(node, "--appendonly", "yes");
     redis_option(node, "--appendfsync", "always");
     redis_run(node);
-    snprintf(store_url, sizeof store_url, "redis://127.0.0.1:%d/0",
-             through_proxy(node->port));
+    for (int i = 0; i < SIDES; i++) {
+        snprintf(store_urls[i], sizeof store_urls[i], "redis://127.0.0.1:%d/0",
+                 through_proxy(node->port));
+    }
 }
 
 static void redis_fill(int node, bool is_full)
@@ -356,11 +372,13 @@ static void redis_fill(int node, bool is_full)
 static void redis_sentinel_open(const char *directory)
 {
     const char *replicas = getenv("FAULTS_REPLICAS");
+    char url[1200];
 
     (void)directory;
     redis_shape_start_behind(&redis, through_proxy);
-    snprintf(store_url, sizeof store_url, "%s&replicas=%.8s", redis.url,
+    snprintf(url, sizeof url, "%s&replicas=%.8s", redis.url,
              replicas == NULL ? "2" : replicas);
+    set_url(url);
 }
 
 static void redis_close(void)
@@ -476,17 +494,20 @@ static struct servers zookeeper;
 
 static void zookeeper_open(const char *directory)
 {
-    size_t length =
-        (size_t)snprintf(store_url, sizeof store_url, "zookeeper://");
-
     (void)directory;
     servers_tick(200);
     servers_small(200);
     servers_start(&zookeeper, NODES_MOST);
-    for (int i = 0; i < NODES_MOST; i++) {
-        length += (size_t)snprintf(
-            store_url + length, sizeof store_url - length, "%s127.0.0.1:%d",
-            i == 0 ? "" : ",", through_proxy(zookeeper.one[i].client_port));
+    for (int i = 0; i < SIDES; i++) {
+        char *end = store_urls[i];
+        size_t room = sizeof store_urls[i];
+        size_t length = (size_t)snprintf(end, room, "zookeeper://");
+
+        for (int k = 0; k < NODES_MOST; k++) {
+            length += (size_t)snprintf(
+                end + length, room - length, "%s127.0.0.1:%d",
+                k == 0 ? "" : ",", through_proxy(zookeeper.one[k].client_port));
+        }
     }
 }
 
@@ -546,6 +567,7 @@ static const struct store stores[] = {
      .ttl_ms = 2000,
      .transition_ms = 1000,
      .nodes = 1,
+     .sides = SIDES,
      .open = sql_open,
      .kill = sql_kill,
      .run = sql_run,
@@ -560,6 +582,7 @@ static const struct store stores[] = {
      .ttl_ms = 2000,
      .transition_ms = 1000,
      .nodes = 1,
+     .sides = SIDES,
      .open = sql_open,
      .kill = sql_kill,
      .run = sql_run,
@@ -574,6 +597,7 @@ static const struct store stores[] = {
      .ttl_ms = 2000,
      .transition_ms = 1000,
      .nodes = 3,
+     .sides = SIDES,
      .open = etcd_open,
      .kill = etcd_kill,
      .run = etcd_run,
@@ -591,6 +615,7 @@ static const struct store stores[] = {
      .ttl_ms = 600,
      .transition_ms = 400,
      .nodes = 1,
+     .sides = SIDES,
      .open = redis_open,
      .close = redis_close,
      .kill = redis_node_kill,
@@ -623,6 +648,7 @@ static const struct store stores[] = {
      .ttl_ms = 2500,
      .transition_ms = 1500,
      .nodes = 3,
+     .sides = SIDES,
      .open = zookeeper_open,
      .close = zookeeper_close,
      .kill = zookeeper_kill,

@@ -7,13 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NODES_MOST = 3, PROXIES_MOST = 6 };
+enum { NODES_MOST = 3, PROXIES_MOST = 6, SIDES = 2 };
 
 /* What a store does not have is NULL. */
 struct store {
     const char *name;
     int ttl_ms, transition_ms;
     int nodes; /* with a network between them and contenders; 0: it has none */
+    size_t sides; /* SIDES: each half of the contenders has proxies of its own,
+                   * first those of one half */
     /** Start it in this directory; SQL servers and etcd run already. */
     void (*open)(const char *directory);
     void (*close)(void);
@@ -33,8 +35,9 @@ struct store {
     bool (*agree)(void);        /**< have all members the same? */
 };
 
-/* Set by open: where contenders find it, and proxies on their way. */
-extern char store_url[1200];
+/* Set by open: where either half of the contenders finds it, and proxies on
+ * their way. */
+extern char store_urls[SIDES][1200];
 extern struct proxy *store_proxies[PROXIES_MOST];
 extern int store_proxy_count;
 

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 enum {
+    OUTLIVE_MS = 5000, /* of leases, at the end */
     HEAL_LEASES = 20,
     HEAL_MS =
         20000, /* a Redis server that was restarted is not asked at once */
@@ -68,7 +69,7 @@ static void become_contender(const struct contender *c, uint64_t chance)
     if (!storm.is_short) {
         snprintf(trace, sizeof trace, "trace:%s/trace.jsonl:", storm.directory);
     }
-    snprintf(url, sizeof url, "%s%s%s", trace, seed, store_url);
+    snprintf(url, sizeof url, "%s%s%s", trace, seed, store_urls[c->side]);
     snprintf(err, sizeof err, "%s/err", storm.directory);
     fd = open(err, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
@@ -126,7 +127,10 @@ static void tend(uint64_t *chance)
 
         if (c->pid == 0) {
             uint64_t drawn = nemesis_draw_by(chance);
-            pid_t pid = fork();
+            pid_t pid;
+
+            c->side = (int)(drawn >> 41) % SIDES;
+            pid = fork();
 
             if (pid == 0) {
                 become_contender(c, drawn);
@@ -261,7 +265,7 @@ static void begin(uint64_t chance)
     }
     shell("echo 0 >'%s/clock'", storm.directory);
     storm.store->open(storm.directory);
-    shell("SIMBA_STORE='%s' timeout 20 '%s' init", store_url, SIMBA);
+    shell("SIMBA_STORE='%s' timeout 20 '%s' init", store_urls[0], SIMBA);
     storm.fleet = mmap(NULL, sizeof *storm.fleet, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (storm.fleet == MAP_FAILED) {
@@ -469,6 +473,12 @@ int main(int argc, char **argv)
          limit == NULL && storm_goes_on() && section_now_us() < late_us &&
          oracle_count_lost(storm.directory, "set", &added) == 0;) {
         (void)nemesis_stop_whole(1);
+    }
+    /* And who does not notice that is seen now at the latest. */
+    for (int ms = storm_lease_ms();
+         ms <= OUTLIVE_MS && limit == NULL && storm_goes_on();
+         ms += storm_lease_ms()) {
+        nemesis_outlive();
     }
     ok(is_healed(), "all go on after the faults");
     end_keeper();

@@ -17,6 +17,7 @@ struct contender {
     _Atomic pid_t pid; /* 0: it comes again at once */
     bool is_command;   /* of the command line, else of the API */
     int mutex;
+    int side; /* of the network */
 };
 
 /** Shared with their keeper, a process of its own, so that they come again
@@ -89,6 +90,9 @@ void nemesis_strike_all(int faults,
                         struct nemesis *only);
 
 int nemesis_count_faults(void);
+
+/** Owners outlive their leases, for want of time and of the network. */
+void nemesis_outlive(void);
 
 /** The processes of one machine stop while the command holds this mutex (any:
  * below 0), and go on when its lease is over; false: nobody was inside. */
