@@ -545,6 +545,18 @@ static void zookeeper_fill(int node, bool is_full)
     fill(path, is_full);
 }
 
+/* The nodes of owners, as an administrator may. */
+static void zookeeper_forget(void)
+{
+    shell("export SIMBA_STORE=zookeeper://127.0.0.1:%d,127.0.0.1:%d,"
+          "127.0.0.1:%d; for m in bare set fenced; do t=$(timeout 5 '" SIMBA
+          "' --json show $m | grep -o '\"token\":[0-9]*' | head -n 1) && "
+          "timeout 5 '" SIMBA "' -q break $m --token ${t#*:} --now --reason "
+          "storm; done",
+          zookeeper.one[0].client_port, zookeeper.one[1].client_port,
+          zookeeper.one[2].client_port);
+}
+
 static int zookeeper_leader(void)
 {
     return servers_leader(&zookeeper);
@@ -656,7 +668,8 @@ static const struct store stores[] = {
      .stop = zookeeper_stop,
      .pause = zookeeper_pause,
      .leader = zookeeper_leader,
-     .fill_disk = zookeeper_fill},
+     .fill_disk = zookeeper_fill,
+     .forget = zookeeper_forget},
 #endif
 };
 
