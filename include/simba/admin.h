@@ -104,10 +104,11 @@ typedef struct simba_break {
     /** Free it now, not at the end of its lease. Its owner may believe in it
      * for up to one lease more, so exclusion (S1) does not hold meanwhile. */
     bool now;
+    uint8_t reserved[7]; /**< 0 */
 } simba_break;
 
 /* clang-format off */
-#define SIMBA_BREAK_INIT {(uint32_t)sizeof(simba_break), 0, 0, 0, 0}
+#define SIMBA_BREAK_INIT {(uint32_t)sizeof(simba_break), 0, 0, 0, 0, {0}}
 /* clang-format on */
 
 /**
@@ -148,12 +149,13 @@ typedef struct simba_asked {
     uint32_t size; /**< set by SIMBA_ASKED_INIT; nothing is written beyond */
     simba_owner owner;
     char to[SIMBA_ID_MAX + 1]; /**< "": nobody */
+    uint8_t reserved[7];       /**< 0 */
 } simba_asked;
 
 /* clang-format off */
 #define SIMBA_ASKED_INIT                                                       \
     {(uint32_t)sizeof(simba_asked),                                            \
-     {"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ""}
+     {"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "", {0}}
 /* clang-format on */
 
 /**

@@ -53,6 +53,7 @@ typedef struct simba_contender {
     /** What those who look at the mutex are told about us while we own it, of
      * enum simba_tell; 0: nothing but the id. Only with SIMBA_CAN_TELL. */
     uint32_t tell;
+    uint32_t reserved; /**< 0 */
 } simba_contender;
 
 /** What an owner tells about itself (simba_admin_told()): for people, so that
@@ -72,7 +73,7 @@ enum simba_tell {
 /* clang-format off */
 #define SIMBA_CONTENDER_INIT \
     {(uint32_t)sizeof(simba_contender), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, 0, 0, \
-     0, 0, 0}
+     0, 0, 0, 0}
 /* clang-format on */
 
 /**

@@ -40,12 +40,13 @@ typedef struct simba_locker_options {
     uint32_t slots;      /**< how many may own it: as in simba_contender */
     const char *command; /**< as in simba_contender, and so is `tell` */
     uint32_t tell;
+    uint32_t reserved; /**< 0 */
 } simba_locker_options;
 
 /* clang-format off */
 #define SIMBA_LOCKER_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_locker_options), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, \
-     0, 0}
+     0, 0, 0}
 /* clang-format on */
 
 /**

@@ -88,7 +88,7 @@ SIMBA_API SIMBA_MUST_USE int simba_retrieval_stop(simba_retrieval *retrieval,
 /** Where it stands: INITIAL, STARTING until the store answered, or RUNNING.
  * Threads: any thread. */
 SIMBA_API enum simba_service_status simba_retrieval_status(
-    simba_retrieval *retrieval);
+    const simba_retrieval *retrieval);
 
 /** Stop if need be, then free. NULL is a no-op. Threads: one at a time; its own
  * callback calling it aborts. */

@@ -106,12 +106,13 @@ typedef struct simba_store_options {
      * thread, so one thread is enough. Only the work of schedulers still has a
      * thread of its own. Not together with executor or callback_threads. */
     bool dispatch;
+    uint8_t reserved[7]; /**< 0 */
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0, 0, 0}
+     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0, 0, 0, {0}}
 /* clang-format on */
 
 /**

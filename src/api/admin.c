@@ -246,7 +246,8 @@ int simba_admin_break(simba_store *store,
     simba_break wish = SIMBA_BREAK_INIT;
     const simba_owner *owner = &answer.reply.owner;
     const struct simba__given take = {given, "SIMBA_BREAK_INIT", &wish,
-                                      sizeof wish};
+                                      sizeof wish,
+                                      offsetof(simba_break, reserved)};
     int rc = simba__given_take(store, &take, error);
 
     if (present != NULL) {
@@ -354,10 +355,10 @@ int simba_admin_hand_over(simba_store *store,
     simba_hand_over wish = SIMBA_HAND_OVER_INIT;
     const simba_owner *owner = &answer.reply.owner;
     const struct simba__given take = {given, "SIMBA_HAND_OVER_INIT", &wish,
-                                      sizeof wish};
+                                      sizeof wish, 0};
     simba_asked told = SIMBA_ASKED_INIT;
     const struct simba__given give = {asked, "SIMBA_ASKED_INIT", &told,
-                                      sizeof told};
+                                      sizeof told, 0};
     char id[SIMBA_ID_MAX + 1] = "";
     int rc = simba__given_take(store, &take, error);
 

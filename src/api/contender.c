@@ -14,12 +14,17 @@
 
 /* --- what users give ----------------------------------------------------- */
 
-/* A newer caller's struct is longer. What it does not ask for is 0. */
+/* None of any version comes near it: what is larger was never set up. */
+#define GIVEN_MOST 4096
+
+/* A newer caller's struct is longer, or gives a meaning to what is reserved
+ * here. What it does not ask for is 0. */
 static bool asks_for_more(const struct simba__given *given, size_t known)
 {
     const unsigned char *bytes = given->from;
+    size_t begin = given->reserved != 0 ? given->reserved : given->size;
 
-    for (size_t i = given->size; i < known; i++) {
+    for (size_t i = begin; i < known; i++) {
         if (bytes[i] != 0) {
             return true;
         }
@@ -38,7 +43,7 @@ int simba__given_take(const simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (known == NULL || *known == 0) {
+    if (known == NULL || *known == 0 || *known > GIVEN_MOST) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "what is given must be set up by %s",
                                given->init);
@@ -176,6 +181,7 @@ static int make_config(const simba_store *store,
                        simba_error *error)
 {
     const simba_times *times = &given->times;
+    const int64_t *reserved = times->reserved;
     int64_t least_ms = store->backend->ops->least_lease_ms;
     struct simba__lease *lease = &config->lease;
     enum simba__contend_problem problem;
@@ -184,6 +190,11 @@ static int make_config(const simba_store *store,
 
     if (rc != SIMBA_OK) {
         return rc;
+    }
+    if (reserved[0] != 0 || reserved[1] != 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "times.reserved is not 0: that asks for what "
+                               "only a newer libsimba has");
     }
     *config = (struct simba__contend_config){.initial_delay_ms =
                                                  given->initial_delay_ms,

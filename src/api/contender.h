@@ -19,6 +19,7 @@ struct simba__given {
     const char *init; /* the name of the macro that sets it up */
     void *to;         /* has its defaults: they stay where `from` ends */
     size_t size;      /* of `to` */
+    size_t reserved;  /* where in it what is reserved begins; 0: nothing is */
 };
 
 /**

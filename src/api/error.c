@@ -1,4 +1,5 @@
 #include <simba/error.h>
+#include <simba/version.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +31,11 @@ const char *simba_status_name(int status)
     return status > 0 || status <= -(int)(sizeof names / sizeof *names)
                ? "unknown-code"
                : names[-status];
+}
+
+int simba_version_number(void)
+{
+    return SIMBA_VERSION_NUMBER;
 }
 
 int simba_error_set(simba_error *error,

@@ -468,7 +468,8 @@ int simba_locker_open(simba_store *store,
     struct simba__contender *base;
     simba_locker *l;
     const struct simba__given take = {given, "SIMBA_LOCKER_OPTIONS_INIT",
-                                      &options, sizeof options};
+                                      &options, sizeof options,
+                                      offsetof(simba_locker_options, reserved)};
     int rc = simba__given_take(store, &take, error);
 
     *out = NULL;

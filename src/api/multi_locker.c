@@ -289,7 +289,7 @@ int simba_multi_locker_open(simba_store *store,
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
     simba_multi_locker *m;
     const struct simba__given take = {given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT",
-                                      &options, sizeof options};
+                                      &options, sizeof options, 0};
     int rc = simba__given_take(store, &take, error);
 
     *out = NULL;

@@ -239,7 +239,7 @@ int simba_retrieval_open(simba_store *store,
     simba_retrieval *r;
     bool is_added;
     const struct simba__given take = {given, "SIMBA_RETRIEVER_INIT", &retriever,
-                                      sizeof retriever};
+                                      sizeof retriever, 0};
     int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
@@ -337,7 +337,7 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     return SIMBA_OK;
 }
 
-enum simba_service_status simba_retrieval_status(simba_retrieval *r)
+enum simba_service_status simba_retrieval_status(const simba_retrieval *r)
 {
     if (!atomic_load(&r->is_started)) {
         return SIMBA_INITIAL;

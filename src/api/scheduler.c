@@ -381,7 +381,7 @@ int simba_scheduler_open(simba_store *store,
     struct simba__contender *base;
     simba_scheduler *s;
     const struct simba__given take = {given, "SIMBA_SCHEDULER_OPTIONS_INIT",
-                                      &options, sizeof options};
+                                      &options, sizeof options, 0};
     int rc = simba__given_take(store, &take, error);
 
     *out = NULL;

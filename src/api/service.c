@@ -311,7 +311,8 @@ int simba_service_open(simba_store *store,
     struct simba__contender *base;
     simba_service *s;
     const struct simba__given take = {given, "SIMBA_CONTENDER_INIT", &contender,
-                                      sizeof contender};
+                                      sizeof contender,
+                                      offsetof(simba_contender, reserved)};
     int rc = simba__given_take(store, &take, error);
 
     *out = NULL;

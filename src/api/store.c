@@ -439,8 +439,9 @@ int simba_store_open(const char *url,
 
     *out = NULL;
     if (given != NULL) {
-        const struct simba__given take = {given, "SIMBA_STORE_OPTIONS_INIT",
-                                          &options, sizeof options};
+        const struct simba__given take = {
+            given, "SIMBA_STORE_OPTIONS_INIT", &options, sizeof options,
+            offsetof(simba_store_options, reserved)};
 
         rc = simba__given_take(NULL, &take, error);
     }

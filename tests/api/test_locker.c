@@ -476,3 +476,32 @@ TEST(test_locker__newer_callers_are_told_what_is_not_there)
     assert_non_null(strstr(error.message, "newer"));
     simba_store_close(store);
 }
+
+static void is_refused(simba_store *store,
+                       const simba_locker_options *options,
+                       const char *said)
+{
+    simba_locker *locker;
+    simba_error error;
+
+    assert_int_equal(simba_locker_open(store, options, &locker, &error),
+                     SIMBA_EINVAL);
+    assert_null(locker);
+    assert_non_null(strstr(error.message, said));
+}
+
+/* A later version may give them a meaning, which this one does not obey. */
+TEST(test_locker__what_is_reserved_must_be_0)
+{
+    simba_store *store = open_store();
+    simba_locker_options good = SIMBA_LOCKER_OPTIONS_INIT, bad;
+
+    good.mutex = fresh_mutex();
+    bad = good, bad.reserved = 1;
+    is_refused(store, &bad, "newer");
+    bad = good, bad.times.reserved[1] = 1;
+    is_refused(store, &bad, "newer");
+    bad = good, bad.size = UINT32_MAX; /* never set up */
+    is_refused(store, &bad, "SIMBA_LOCKER_OPTIONS_INIT");
+    simba_store_close(store);
+}

@@ -146,6 +146,33 @@ TEST(test_misuse__closing_itself_ends_the_program)
     ends_with(end_by_store, "with 1 services or lockers still open");
 }
 
+TEST(test_misuse__what_is_reserved_for_later_is_refused)
+{
+    simba_store *store = open_store();
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_break wish = SIMBA_BREAK_INIT;
+    simba_service *service;
+    simba_store *none;
+
+    contender.mutex = wish.mutex = "reserved";
+    wish.token = 1;
+    contender.reserved = 1;
+    options.reserved[0] = wish.reserved[6] = 1;
+    assert_int_equal(simba_store_open("memory:reserved", &options, &none, NULL),
+                     SIMBA_EINVAL);
+    assert_null(none);
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
+                     SIMBA_EINVAL);
+    assert_int_equal(simba_admin_break(store, &wish, NULL, NULL), SIMBA_EINVAL);
+    simba_store_close(store);
+}
+
+TEST(test_misuse__the_library_tells_its_version)
+{
+    assert_int_equal(simba_version_number(), SIMBA_VERSION_NUMBER);
+}
+
 TEST(test_misuse__codes_of_others_have_a_name)
 {
     assert_string_equal(simba_status_name(SIMBA_EINTERNAL), "internal");

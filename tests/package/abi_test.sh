@@ -63,6 +63,16 @@ tell $? page_names_each_struct_once
 grep -E '^\| structs (a caller|the library)' "$source/docs/abi.md" |
     grep -oE '`simba_[a-z_]+`' | tr -d '`' | sort | diff - <(growing) >"$dir/said"
 tell $? what_may_grow_is_what_the_page_says
+# Callers do not write into padding, so a member that comes to stand there later
+# would have any value: none of the structs that they make ends in it.
+echo '#include <simba.h>' | "${CC:-cc}" -I "$source/include" -Wpadded \
+    -fsyntax-only -x c - 2>&1 | grep -A 1 'padding struct size' |
+    grep -oE '\} simba_[a-z_]+' | tr -d '} ' | sort >"$dir/padded"
+grep -E '^\| structs a caller' "$source/docs/abi.md" |
+    grep -oE '`simba_[a-z_]+`' | tr -d '`' | sort | comm -12 - "$dir/padded" \
+    >"$dir/said"
+[ ! -s "$dir/said" ] && [ -s "$dir/padded" ]
+tell $? structs_of_callers_end_in_no_padding
 # Who promises nothing yet needs no record.
 if [ -e "$source/src/simba.abi" ] ||
     ! grep -q 'VERSION_MAJOR *0$' "$source/include/simba/version.h"; then
