@@ -67,6 +67,20 @@ main_page_has_all_sections() {
     done
 }
 
+# In the page, and in the document for those who read no manual.
+every_exit_code_is_told() {
+    local code tree
+
+    tree=$(dirname "$0")/../..
+    sed -n '/^\.SH EXIT STATUS/,/^\.SH SEE/p' "$pages/simba.1" >"$scratch/exits"
+    for code in 1 $(sed -nE 's/^ +SIMBA__EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' \
+        "$tree/cli/cli.h"); do
+        grep -qE "^$code( |\$)" "$scratch/exits" &&
+            { [ "$code" -ge 126 ] || grep -qE "[^0-9]$code[^0-9]" \
+                "$tree/docs/errors.md"; } || { echo "# $code" && return 1; }
+    done
+}
+
 # The tables that URLs are read by say it.
 main_page_has_the_parameters_of_stores() {
     local url
