@@ -94,6 +94,8 @@ release_is_one_step() {
         versions_are_one && grep -qx "## $version, 2030-01-02" CHANGELOG.md &&
         grep -q "VERSION_STRING \"$version\"" include/simba/version.h &&
         dpkg-parsechangelog -S Date | grep -q 'Wed, 02 Jan 2030' &&
+        grep -qx ' (symver)SIMBA_1.0 9.8.0' debian/libsimba1.symbols &&
+        grep -qx ' (symver)SIMBA_SYS 9.8.7' debian/libsimba1.symbols &&
         ! scripts/release $version 2>"$dir/said" &&
         grep -q 'nothing is unreleased' "$dir/said")
 }
