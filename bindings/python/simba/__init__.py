@@ -44,52 +44,60 @@ class lock:
                  on_lost: Optional[Callable[[Error], None]] = None) -> None:
         self._make = lambda: Locker(mutex, store=store, id=id, times=times,
                                     on_lost=on_lost)
-        self._wait = wait
+        self._wait = ms(wait, -1)
+        self._is_used = False
         self._lease: Optional[Locker] = None
 
-    def _open(self) -> Locker:
-        if self._lease is not None:
+    def _claim(self) -> None:
+        if self._is_used:
             raise RuntimeError("this lock is in use already")
-        self._lease = self._make()
-        return self._lease
+        self._is_used = True
+
+    def _let_go(self) -> Optional[Locker]:
+        lease, self._lease = self._lease, None
+        self._is_used = False
+        return lease
 
     def _end(self, is_failing: bool) -> None:
-        lease, self._lease = self._lease, None
+        lease = self._let_go()
         assert lease is not None
         try:
             lease.release()
         except UnknownOutcome as unknown:
             logger.warning("%s", unknown)  # the lease lapses by itself
-        except Lost:
+        except (Lost, Forked):
             if not is_failing:
                 raise
         finally:
             lease.close()
 
     def __enter__(self) -> Locker:
-        lease = self._open()
+        self._claim()
         try:
-            lease.acquire(self._wait)
+            self._lease = self._make()
+            self._lease._wait_for(self._wait)
         except BaseException:
-            self._lease = None
-            lease.close()
+            lease = self._let_go()
+            if lease is not None:
+                lease.close()
             raise
-        return lease
+        return self._lease
 
     def __exit__(self, kind: Any, *rest: object) -> None:
         self._end(kind is not None)
 
     async def __aenter__(self) -> Locker:
-        lease = await _made(self._open)
-        found = in_thread(lease._acquire, ms(self._wait, -1))
+        self._claim()
         try:
-            await _woken(found)
+            self._lease = await _made(self._make)
+            await _woken(in_thread(self._lease._acquire,
+                                   self._wait).start())
         except BaseException:
-            self._lease = None
-            lease.cancel()
-            await asyncio.shield(asyncio.to_thread(_give_up, lease, found))
+            lease = self._let_go()
+            if lease is not None:  # closing it ends the wait
+                await asyncio.shield(asyncio.to_thread(lease.close))
             raise
-        return lease
+        return self._lease
 
     async def __aexit__(self, kind: Any, *rest: object) -> None:
         await asyncio.shield(asyncio.to_thread(self._end, kind is not None))
@@ -98,17 +106,12 @@ class lock:
 async def _made(make: Callable[[], Any]) -> Any:
     """A handle, made on another thread as that may wait for the store; it is
     closed if nobody waits for it any more, also when the loop has ended."""
-    making = in_thread(make)
+    making = in_thread(make).start()
     try:
         return await _woken(making)
     except asyncio.CancelledError:
         making.then(lambda: making.failed or making.get().close())
         raise
-
-
-def _give_up(lease: Locker, found: in_thread) -> None:
-    found.join()
-    lease.close()
 
 
 async def _woken(found: in_thread) -> Any:
@@ -188,25 +191,31 @@ async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
     """Run the coroutine `work(token)` whenever, and only while, we lead.
 
     It is cancelled when leadership ends, and only then may another lead: it has
-    Times.budget for it. Returns when this task is cancelled.
+    Times.budget for it. Ends when this task is cancelled, or when the work
+    raises: the mutex is given back, and the exception is raised here. Work that
+    returns by itself leaves us leading.
     """
     loop = asyncio.get_running_loop()
     task: Optional[asyncio.Task[None]] = None
+    failed: asyncio.Future[None] = loop.create_future()
+
+    def ended(work: asyncio.Future[None]) -> None:
+        raised = None if work.cancelled() else work.exception()
+        if raised is not None and not failed.done():
+            failed.set_exception(raised)
+        elif raised is not None:  # nobody waits for it any more
+            logger.error("%s: the leader's work raised", mutex,
+                         exc_info=raised)
 
     async def begin(token: int) -> None:
         nonlocal task
         task = asyncio.ensure_future(work(token))
+        task.add_done_callback(ended)
 
     async def end() -> None:
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            logger.exception("%s: the leader's work raised", mutex)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
     def on_acquired(state: State) -> None:
         asyncio.run_coroutine_threadsafe(begin(state.after.token),
@@ -220,6 +229,6 @@ async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
                         on_acquired=on_acquired, on_released=on_released))
     try:
         service.start()
-        await asyncio.Event().wait()
+        await failed
     finally:
         await asyncio.shield(asyncio.to_thread(service.close))

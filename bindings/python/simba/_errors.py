@@ -110,6 +110,13 @@ def error_of(code: int, error: Any) -> Error:
     return made
 
 
+def invalid(message: str) -> Invalid:
+    """The exception for what is wrong before the library is asked."""
+    made = Invalid(message)
+    made.code = -1
+    return made
+
+
 def check(code: int, error: object) -> None:
     if code < 0:
         raise error_of(code, error)

@@ -8,17 +8,19 @@ exit whatever is still open is closed, which releases what is held.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import logging
+import math
 import os
 import queue
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterator, Optional, Union
 
-from ._errors import (Busy, Cause, Error, Misuse, TimedOut, Unreachable, check,
-                      error_of)
+from ._errors import (Busy, Cause, Error, Misuse, TimedOut,
+                      Unreachable, check, error_of, invalid)
 from ._simba import ffi, lib
 
 Duration = Union[float, int, timedelta]  #: seconds
@@ -30,15 +32,23 @@ _lock = threading.Lock()
 
 
 def ms(duration: Optional[Duration], none: int) -> int:
+    """Whole milliseconds, rounded up: who waits for 1 µs does not mean 0. To C
+    less than 0 is "for ever" or "as configured", which is None here."""
     if duration is None:
         return none
     if isinstance(duration, timedelta):
         duration = duration.total_seconds()
-    return int(duration * 1000)
+    if duration < 0:
+        raise invalid(f"a duration is negative: {duration} s")
+    return math.ceil(round(duration * 1000, 6))
 
 
 def _text(text: Optional[str]) -> Any:
-    return ffi.NULL if text is None else ffi.new("char[]", text.encode())
+    if text is None:
+        return ffi.NULL
+    if "\0" in text:  # where C ends: it would be another name
+        raise invalid("a name, id or URL has a NUL in it")
+    return ffi.new("char[]", text.encode())
 
 
 @dataclass(frozen=True)
@@ -166,7 +176,12 @@ class Handle:
     def __init__(self) -> None:
         self._number = next(_numbers)
         self._c: Any = None
-        self._closing = threading.Lock()
+        self._renew_locks()
+
+    def _renew_locks(self) -> None:
+        # Signal handlers run within any line, and may ask as well.
+        self._closing = threading.Condition(threading.RLock())
+        self._users: list[int] = []  # threads that are in a call
 
     @property
     def _user(self) -> Any:
@@ -182,9 +197,29 @@ class Handle:
             raise error_of(code, error)
         self._c = out[0]
 
+    def _use(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Call it with the C handle, which is not freed meanwhile."""
+        me = threading.get_ident()
+        with self._closing:
+            c = self._handle
+            self._users.append(me)
+        try:
+            return function(c, *given)
+        finally:
+            with self._closing:
+                self._users.remove(me)
+                self._closing.notify_all()
+
+    def _ask(self, function: Callable[..., Any], closed: Any) -> Any:
+        """The same for what a closed handle answers, too."""
+        try:
+            return self._use(function)
+        except ValueError:
+            return closed
+
     def _call(self, function: Callable[..., int], *given: Any) -> int:
         error = ffi.new("simba_error *")
-        code = function(self._handle, *given, error)
+        code: int = self._use(function, *given, error)
         check(code, error)
         return code
 
@@ -198,11 +233,23 @@ class Handle:
         """Stop or release if need be, and free. Again is a no-op."""
         if self in getattr(_thread, "inside", ()):
             raise Misuse("a handle cannot be closed by its own callback")
-        with self._closing:
-            c, self._c = self._c, None
+        c = self._take()
         if c is not None:
             self._close(c)
             _live.pop(self._number, None)
+
+    def _take(self) -> Any:
+        """The C handle, for who closes it, when no other thread uses it."""
+        me = threading.get_ident()
+        with self._closing:
+            c, self._c = self._c, None
+            try:
+                while c is not None and any(user != me for user in self._users):
+                    self._closing.wait()
+            except BaseException:
+                self._c = c
+                raise
+        return c
 
     def __enter__(self) -> Any:
         return self
@@ -215,19 +262,21 @@ class Handle:
 def _close_all() -> None:
     # What was made last goes first: stores outlive what was made of them.
     for _, handle in sorted(_live.items(), reverse=True):
-        handle.close()
+        try:
+            handle.close()
+        except Exception:
+            logger.exception("%s: cannot be closed", handle)
 
 
 def _forget() -> None:
     """In a forked child: what is open is the parent's. Locks may be held by
     threads that are not here."""
-    global _lock, _writer
+    global _lock, _messages, _writer
     _lock = threading.Lock()
+    _messages = queue.SimpleQueue()
     _writer = None
     for handle in _live.values():
-        handle._closing = threading.Lock()
-        if isinstance(handle, Locker):
-            handle._waiting = threading.Lock()
+        handle._renew_locks()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -236,20 +285,23 @@ os.register_at_fork(after_in_child=_forget)
 class Store(Handle):
     """A place where mutexes live. Without a URL it is the configured one.
 
-    With `dispatch` callbacks run only in dispatch(), to be called when fileno()
-    is readable, so a program with a poll loop needs no thread for them.
+    `wait` is how long to wait for a server that is down: None for ever, 0 not
+    at all, and then who wants a mutex waits for it. With `dispatch` callbacks
+    run only in dispatch(), to be called when fileno() is readable, so a program
+    with a poll loop needs no thread for them.
     """
 
     _close = staticmethod(lib.simba_store_close)
 
-    def __init__(self, url: Optional[str] = None, *, wait: Duration = 0,
+    def __init__(self, url: Optional[str] = None, *,
+                 wait: Optional[Duration] = 0,
                  dispatch: bool = False) -> None:
         global _writer
         super().__init__()
         options = ffi.new("simba_store_options *")
         lib.py_init(options, ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL)
         options.log = lib.py_log
-        options.wait_ms = ms(wait, 0)
+        options.wait_ms = ms(wait, -1)
         options.dispatch = dispatch
         if _writer is None:
             _writer = threading.Thread(target=_write, name="simba-log",
@@ -266,7 +318,7 @@ class Store(Handle):
 
     def fileno(self) -> int:
         """Readable while callbacks wait; for select, poll and add_reader."""
-        fd: int = lib.simba_store_fd(self._handle)
+        fd: int = self._use(lib.simba_store_fd)
         if fd < 0:
             raise ValueError("the store was opened without dispatch")
         return fd
@@ -287,13 +339,18 @@ class OfStore(Handle):
         self.store: Store = self._own or store  # type: ignore[assignment]
         super().__init__()  # its number is above that of its store
 
-    def _open(self, function: Callable[..., int], kind: str, *given: Any) -> None:
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        """What fails in it leaves no store behind."""
         try:
-            super()._open(function, kind, self.store._handle, *given)
+            yield
         except BaseException:
             if self._own is not None:
                 self._own.close()
             raise
+
+    def _open(self, function: Callable[..., int], kind: str, *given: Any) -> None:
+        super()._open(function, kind, self.store._handle, *given)
 
     def close(self) -> None:
         super().close()
@@ -316,16 +373,20 @@ class Locker(OfStore):
         super().__init__(store)
         self.mutex = mutex
         self.on_lost = on_lost
+        with self._opening():
+            options = ffi.new("simba_locker_options *")
+            lib.py_init(ffi.NULL, options, ffi.NULL, ffi.NULL, ffi.NULL)
+            options.mutex, options.id = keep = _text(mutex), _text(id)
+            times.fill(options.times)
+            if on_lost is not None:
+                options.on_lost = lib.py_lost
+            options.user = self._user
+            self._open(lib.simba_locker_open, "simba_locker", options)
+            del keep
+
+    def _renew_locks(self) -> None:
+        super()._renew_locks()
         self._waiting = threading.Lock()
-        options = ffi.new("simba_locker_options *")
-        lib.py_init(ffi.NULL, options, ffi.NULL, ffi.NULL, ffi.NULL)
-        options.mutex, options.id = keep = _text(mutex), _text(id)
-        times.fill(options.times)
-        if on_lost is not None:
-            options.on_lost = lib.py_lost
-        options.user = self._user
-        self._open(lib.simba_locker_open, "simba_locker", options)
-        del keep
 
     def _acquire(self, timeout_ms: int) -> int:
         token = ffi.new("uint64_t *")
@@ -336,8 +397,7 @@ class Locker(OfStore):
     def close(self) -> None:
         """End a wait on another thread, release if held, and free."""
         while not self._waiting.acquire(timeout=0.05):
-            if self._c is not None:
-                lib.simba_locker_cancel(self._c)
+            self._ask(lib.simba_locker_cancel, None)
         try:
             super().close()
         finally:
@@ -348,21 +408,27 @@ class Locker(OfStore):
 
         Ctrl-C ends the wait.
         """
-        timeout_ms = ms(wait, -1)
+        return self._wait_for(ms(wait, -1))
+
+    def _wait_for(self, timeout_ms: int) -> int:
         if (timeout_ms == 0 or
                 threading.current_thread() is not threading.main_thread()):
             return self._acquire(timeout_ms)
+        found = None
         try:
-            return self._acquire(0)
-        except (Busy, TimedOut, Unreachable):
-            pass
-        # Signals are seen between calls only: let another thread wait.
-        found = in_thread(self._acquire, timeout_ms)
-        try:
-            return found.get()
-        except BaseException:
-            self.cancel()
-            found.join()
+            with contextlib.suppress(Busy, TimedOut, Unreachable):
+                return self._acquire(0)
+            # Signals are seen between calls only: let another thread wait.
+            found = in_thread(self._acquire, timeout_ms)
+            return int(found.start().get())
+        except Exception:
+            raise
+        except BaseException:  # of a signal handler: it is not ours after that
+            if found is not None and not found.give_up():
+                while not found.has_ended(0.05):
+                    self.cancel()  # again, as it may not wait yet
+            with contextlib.suppress(Error, ValueError):
+                self.release()
             raise
 
     def release(self) -> None:
@@ -371,40 +437,55 @@ class Locker(OfStore):
 
     def cancel(self) -> None:
         """Make an acquire that waits on another thread raise Cancelled."""
-        lib.simba_locker_cancel(self._handle)
+        self._use(lib.simba_locker_cancel)
 
     def progress(self) -> None:
         """Say that the work is getting on (Times.progress)."""
-        lib.simba_locker_progress(self._handle)
+        self._use(lib.simba_locker_progress)
 
     @property
     def is_owner(self) -> bool:
         """Is it ours at this very instant? Computed from the clock."""
-        return self._c is not None and bool(lib.simba_locker_is_owner(self._c))
+        return bool(self._ask(lib.simba_locker_is_owner, False))
 
     @property
     def token(self) -> int:
         """The fencing token; 0 when it is not ours."""
-        return 0 if self._c is None else int(lib.simba_locker_token(self._c))
+        return int(self._ask(lib.simba_locker_token, 0))
 
     def __repr__(self) -> str:
         return f"<simba.Locker {self.mutex!r}>"
 
 
 class in_thread:
-    """A call on a thread of its own; get() waits for what it returns."""
+    """A call on a thread of its own, from start() on; get() waits for what it
+    returns."""
 
     def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
         self._end = threading.Event()
         self._result: Any = None
         self._raised: Optional[BaseException] = None
         self._then: list[Callable[[], object]] = []
+        self._has_begun = self._is_given_up = False
         self._thread = threading.Thread(target=self._run_call,
                                         args=(call, arguments),
                                         name="simba-wait", daemon=True)
+
+    def start(self) -> in_thread:
         self._thread.start()
+        return self
+
+    def give_up(self) -> bool:
+        """Do not call it. False: that has begun already."""
+        with _lock:
+            self._is_given_up = True
+            return not self._has_begun
 
     def _run_call(self, call: Callable[..., Any], arguments: Any) -> None:
+        with _lock:
+            if self._is_given_up:
+                return
+            self._has_begun = True
         try:
             self._result = call(*arguments)
         except BaseException as raised:
@@ -428,13 +509,14 @@ class in_thread:
             raise self._raised
         return self._result
 
+    def has_ended(self, seconds: float) -> bool:
+        """Wait so long at most."""
+        return self._end.wait(seconds)
+
     @property
     def failed(self) -> bool:
         """Has it ended, and raised?"""
         return self._raised is not None
-
-    def join(self) -> None:
-        self._thread.join()
 
 
 class Service(OfStore):
@@ -460,18 +542,19 @@ class Service(OfStore):
         self.on_acquired = on_acquired
         self.on_released = on_released
         self.on_changed = on_changed
-        options = ffi.new("simba_contender *")
-        lib.py_init(ffi.NULL, ffi.NULL, options, ffi.NULL, ffi.NULL)
-        options.mutex, options.id = keep = _text(mutex), _text(id)
-        times.fill(options.times)
-        options.initial_delay_ms = ms(initial_delay, 0)
-        options.on_acquired = lib.py_acquired
-        options.on_released = lib.py_released
-        if on_changed is not None:
-            options.on_changed = lib.py_changed
-        options.user = self._user
-        self._open(lib.simba_service_open, "simba_service", options)
-        del keep
+        with self._opening():
+            options = ffi.new("simba_contender *")
+            lib.py_init(ffi.NULL, ffi.NULL, options, ffi.NULL, ffi.NULL)
+            options.mutex, options.id = keep = _text(mutex), _text(id)
+            times.fill(options.times)
+            options.initial_delay_ms = ms(initial_delay, 0)
+            options.on_acquired = lib.py_acquired
+            options.on_released = lib.py_released
+            if on_changed is not None:
+                options.on_changed = lib.py_changed
+            options.user = self._user
+            self._open(lib.simba_service_open, "simba_service", options)
+            del keep
 
     def start(self) -> None:
         """Contend. Returns at once."""
@@ -483,17 +566,17 @@ class Service(OfStore):
 
     def progress(self) -> None:
         """Say that the work is getting on (Times.progress)."""
-        lib.simba_service_progress(self._handle)
+        self._use(lib.simba_service_progress)
 
     @property
     def is_owner(self) -> bool:
         """Is it ours at this very instant? Computed from the clock."""
-        return self._c is not None and bool(lib.simba_service_is_owner(self._c))
+        return bool(self._ask(lib.simba_service_is_owner, False))
 
     @property
     def token(self) -> int:
         """The fencing token; 0 when it is not ours."""
-        return 0 if self._c is None else int(lib.simba_service_token(self._c))
+        return int(self._ask(lib.simba_service_token, 0))
 
     def __enter__(self) -> Service:
         self.start()
@@ -560,18 +643,19 @@ class Scheduler(OfStore):
         super().__init__(store)
         self.mutex = mutex
         self.work = work
-        options = ffi.new("simba_scheduler_options *")
-        lib.py_init(ffi.NULL, ffi.NULL, ffi.NULL, options, ffi.NULL)
-        options.mutex, options.id = keep = _text(mutex), _text(id)
-        times.fill(options.times)
-        options.schedule = (lib.SIMBA_FIXED_DELAY if fixed_delay
-                            else lib.SIMBA_FIXED_RATE)
-        options.period_ms = ms(period, 0)
-        options.initial_delay_ms = ms(initial_delay, 0)
-        options.work = lib.py_work
-        options.user = self._user
-        self._open(lib.simba_scheduler_open, "simba_scheduler", options)
-        del keep
+        with self._opening():
+            options = ffi.new("simba_scheduler_options *")
+            lib.py_init(ffi.NULL, ffi.NULL, ffi.NULL, options, ffi.NULL)
+            options.mutex, options.id = keep = _text(mutex), _text(id)
+            times.fill(options.times)
+            options.schedule = (lib.SIMBA_FIXED_DELAY if fixed_delay
+                                else lib.SIMBA_FIXED_RATE)
+            options.period_ms = ms(period, 0)
+            options.initial_delay_ms = ms(initial_delay, 0)
+            options.work = lib.py_work
+            options.user = self._user
+            self._open(lib.simba_scheduler_open, "simba_scheduler", options)
+            del keep
 
     def start(self) -> None:
         """Contend, and work when leading. Returns at once."""
@@ -584,8 +668,7 @@ class Scheduler(OfStore):
     @property
     def is_owner(self) -> bool:
         """Do we lead at this very instant?"""
-        return (self._c is not None and
-                bool(lib.simba_scheduler_is_owner(self._c)))
+        return bool(self._ask(lib.simba_scheduler_is_owner, False))
 
     def __enter__(self) -> Scheduler:
         self.start()
@@ -604,12 +687,13 @@ class Watcher(OfStore):
                  store: StoreLike = None, poll: Duration = 1) -> None:
         super().__init__(store)
         self.on_changed = on_changed
-        options = ffi.new("simba_retriever *")
-        lib.py_init(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL, options)
-        options.mutex = keep = _text(mutex)
-        options.poll_ms = ms(poll, 0)
-        options.on_changed = lib.py_changed
-        options.user = self._user
-        self._open(lib.simba_retrieval_open, "simba_retrieval", options)
-        del keep
+        with self._opening():
+            options = ffi.new("simba_retriever *")
+            lib.py_init(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL, options)
+            options.mutex = keep = _text(mutex)
+            options.poll_ms = ms(poll, 0)
+            options.on_changed = lib.py_changed
+            options.user = self._user
+            self._open(lib.simba_retrieval_open, "simba_retrieval", options)
+            del keep
         self._call(lib.simba_retrieval_start)

@@ -23,5 +23,5 @@ fi
 cp "$here"/simba/*.py "$site/simba"
 SIMBA_MODULE_PATH=$4 SIMBA_TEST_URL=${5-} PYTHONPATH=$site \
     "$python" -m pytest -v --tb=short -p no:cacheprovider "$here/tests" |
-    sed -E 's/^.*::(test_[a-z_]+)(\S*) PASSED.*/ok - \1/;
-            s/^.*::(test_[a-z_]+)(\S*) (FAILED|ERROR).*/not ok - \1/'
+    sed -E 's/^.*::(test_[a-z_]+)(\[.*\])? PASSED.*/ok - \1/;
+            s/^.*::(test_[a-z_]+)(\[.*\])? (FAILED|ERROR).*/not ok - \1/'

@@ -57,6 +57,26 @@ def test_wrong_names_and_urls(url):
         simba.Store("nonsense:x")
 
 
+def test_a_name_does_not_end_where_c_ends_it(url, mutex):
+    with pytest.raises(simba.Invalid) as raised:
+        simba.Locker(f"{mutex}\0of another", store=url)
+    assert raised.value.name == "invalid"
+    with pytest.raises(simba.Invalid):
+        simba.Locker(mutex, store=url, id="a\0b")
+    with pytest.raises(simba.Invalid):
+        simba.Store(f"{url}\0x")
+
+
+def test_durations_mean_what_they_say(url, mutex):
+    assert simba._handles.ms(2.3, 0) == 2300
+    assert simba._handles.ms(0, 7) == 0 and simba._handles.ms(None, 7) == 7
+    assert simba._handles.ms(0.000001, 0) == 1  # 0 would be another thing
+    for wrong in ({"wait": -1}, {"times": simba.Times(transition=-1)}):
+        with pytest.raises(simba.Invalid):
+            with simba.lock(mutex, store=url, **wrong):
+                pass
+
+
 def test_what_a_newer_library_says_is_no_fault():
     from simba import _errors
 
@@ -93,6 +113,76 @@ def test_ctrl_c_ends_a_wait(url, mutex):
         with pytest.raises(KeyboardInterrupt):
             with simba.lock(mutex, store=url):
                 pass
+
+
+def test_ctrl_c_ends_a_wait_that_has_not_begun(url, mutex, monkeypatch):
+    cancelled, waits = threading.Event(), threading.Event()
+    acquire, cancel = simba.Locker._acquire, simba.Locker.cancel
+    get = simba._handles.in_thread.get
+
+    def late(self, timeout_ms):
+        if timeout_ms != 0:
+            waits.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            cancelled.wait()
+        return acquire(self, timeout_ms)
+
+    def note_get(self):
+        waits.set()
+        return get(self)
+
+    def note(self):
+        cancel(self)
+        cancelled.set()
+
+    monkeypatch.setattr(simba.Locker, "_acquire", late)
+    monkeypatch.setattr(simba.Locker, "cancel", note)
+    monkeypatch.setattr(simba._handles.in_thread, "get", note_get)
+    with simba.lock(mutex, store=url, wait=0):
+        waiting = simba.Locker(mutex, store=url)
+        with pytest.raises(KeyboardInterrupt):
+            waiting.acquire()
+        waiting.close()
+
+
+def test_a_handle_in_use_is_not_freed(url, mutex):
+    locker, began, go_on = simba.Locker(mutex, store=url), *(
+        threading.Event() for _ in range(2))
+
+    def use(c):
+        began.set()
+        go_on.wait()
+
+    using = threading.Thread(target=locker._use, args=(use,))
+    closing = threading.Thread(target=locker.close)
+    using.start()
+    began.wait()
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive() and not locker.is_owner and locker.token == 0
+    go_on.set()
+    using.join()
+    closing.join()
+
+
+def test_threads_may_ask_while_it_is_closed(url, mutex):
+    with simba.Store(url) as store:
+        for _ in range(100):
+            locker = simba.Locker(mutex, store=store)
+            locker.acquire()
+            ended = threading.Event()
+
+            def ask(locker=locker, ended=ended):
+                while not ended.is_set():
+                    locker.is_owner, locker.token
+
+            asking = [threading.Thread(target=ask) for _ in range(2)]
+            for thread in asking:
+                thread.start()
+            locker.close()
+            ended.set()
+            for thread in asking:
+                thread.join()
 
 
 def test_service_calls_back(url, mutex, until):
@@ -229,6 +319,78 @@ def test_asyncio_leaves_nothing_open(url, mutex, until):
 
     until(lambda: not simba._handles._live)
     asyncio.run(main())
+
+
+def test_asyncio_cancels_a_wait_that_has_not_begun(url, mutex, monkeypatch):
+    acquire = simba.Locker._acquire
+    began, cancelled = threading.Event(), threading.Event()
+
+    def late(self, timeout_ms):
+        began.set()
+        cancelled.wait()
+        return acquire(self, timeout_ms)
+
+    async def main():
+        again = simba.lock(mutex, store=url)
+        entering = asyncio.ensure_future(again.__aenter__())
+        await asyncio.to_thread(began.wait)
+        entering.cancel()
+        asyncio.get_running_loop().call_later(0.2, cancelled.set)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(entering, 10)
+        return again
+
+    with simba.lock(mutex, store=url, wait=0):
+        monkeypatch.setattr(simba.Locker, "_acquire", late)
+        again = asyncio.run(main())
+        monkeypatch.undo()
+    with again:  # it is not in use any more
+        pass
+
+
+def test_asyncio_lock_is_of_use_after_a_cancelled_opening(url, mutex, until):
+    async def main():
+        lock = simba.lock(mutex, store=url)
+        entering = asyncio.ensure_future(lock.__aenter__())
+        await asyncio.sleep(0)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await asyncio.to_thread(until, lambda: not simba._handles._live)
+        async with lock as lease:
+            with pytest.raises(RuntimeError):
+                await lock.__aenter__()
+            assert lease.is_owner
+
+    until(lambda: not simba._handles._live)
+    asyncio.run(main())
+
+
+def test_lead_raises_what_its_work_raises(url, mutex):
+    async def work(token):
+        raise KeyError("on purpose")
+
+    async def main():
+        with pytest.raises(KeyError, match="on purpose"):
+            await asyncio.wait_for(simba.lead(mutex, work, store=url), 10)
+        async with simba.lock(mutex, store=url, wait=0):  # it was given back
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_forked_child_leaves_a_with_by_what_it_raised(url, mutex):
+    child = 0
+    with simba.lock(mutex, store=url) as lease:
+        try:
+            with simba.lock(mutex + " inner", store=url):
+                child = os.fork()
+                if child == 0:
+                    raise KeyError
+        except BaseException as raised:
+            os._exit(0 if type(raised) is KeyError else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert lease.is_owner
 
 
 def test_a_forked_child_owns_nothing(url, mutex):
