@@ -45,7 +45,8 @@ class guard_file
         simba_guard_file *handle = nullptr;
         simba_error why = {};
 
-        detail::check(simba_guard_file_open(path.c_str(), &handle, &why), why);
+        detail::check(simba_guard_file_open(detail::text(path), &handle, &why),
+                      why);
         handle_.reset(handle);
     }
 

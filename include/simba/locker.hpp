@@ -39,8 +39,8 @@ class locker
         simba_locker *handle = nullptr;
         simba_error why = {};
 
-        given.mutex = mutex.c_str();
-        given.id = options.id.empty() ? nullptr : options.id.c_str();
+        given.mutex = detail::text(mutex);
+        given.id = detail::text_or_null(options.id);
         given.times.ttl_ms = options.ttl.count();
         given.times.transition_ms = options.transition.count();
         given.times.budget_ms = options.budget.count();
@@ -49,8 +49,7 @@ class locker
         given.times.progress_ms = options.progress.count();
         given.slots = options.slots;
         given.tell = options.tell;
-        given.command =
-            options.command.empty() ? nullptr : options.command.c_str();
+        given.command = detail::text_or_null(options.command);
         given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),

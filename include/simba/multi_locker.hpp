@@ -28,11 +28,11 @@ class multi_locker
         simba_error why = {};
 
         for (const std::string &mutex : mutexes) {
-            names.push_back(mutex.c_str());
+            names.push_back(detail::text(mutex));
         }
         given.mutexes = names.data();
         given.count = names.size();
-        given.id = options.id.empty() ? nullptr : options.id.c_str();
+        given.id = detail::text_or_null(options.id);
         given.times.ttl_ms = options.ttl.count();
         given.times.transition_ms = options.transition.count();
         given.times.budget_ms = options.budget.count();

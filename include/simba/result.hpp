@@ -13,6 +13,7 @@
 #include <optional>
 #include <ratio>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace simba
@@ -145,6 +146,26 @@ inline void check(int rc, const simba_error &why)
     if (rc != SIMBA_OK) {
         raise(why);
     }
+}
+
+/* What C gets of a text; one that C would take for a shorter one is refused, for
+ * that would be another mutex. */
+inline const char *text(const std::string &from)
+{
+    if (from.find('\0') != std::string::npos) {
+        simba_error why = {};
+
+        simba_error_set(&why, SIMBA_EINVAL, 0,
+                        "a name, id or URL has a NUL in it");
+        raise(why);
+    }
+    return from.c_str();
+}
+
+/* The same; empty: not given. */
+inline const char *text_or_null(const std::string &from)
+{
+    return from.empty() ? nullptr : text(from);
 }
 
 inline result<done> outcome(int rc, const simba_error &why) noexcept

@@ -26,7 +26,7 @@ class retrieval
         simba_retrieval *handle = nullptr;
         simba_error why = {};
 
-        given.mutex = mutex.c_str();
+        given.mutex = detail::text(mutex);
         given.poll_ms = poll.count();
         given.on_changed = *owned_.calls() ? &retrieval::tell : nullptr;
         given.user = owned_.calls();

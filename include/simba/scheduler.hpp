@@ -116,8 +116,8 @@ class scheduler
         simba_scheduler *handle = nullptr;
         simba_error why = {};
 
-        given.mutex = mutex.c_str();
-        given.id = options.id.empty() ? nullptr : options.id.c_str();
+        given.mutex = detail::text(mutex);
+        given.id = detail::text_or_null(options.id);
         given.schedule = when.kind;
         given.period_ms = when.period.count();
         given.initial_delay_ms = options.initial_delay.count();

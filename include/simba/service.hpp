@@ -45,8 +45,8 @@ class service
         simba_service *handle = nullptr;
         simba_error why = {};
 
-        given.mutex = contender.mutex.c_str();
-        given.id = contender.id.empty() ? nullptr : contender.id.c_str();
+        given.mutex = detail::text(contender.mutex);
+        given.id = detail::text_or_null(contender.id);
         given.times.ttl_ms = contender.ttl.count();
         given.times.transition_ms = contender.transition.count();
         given.times.budget_ms = contender.budget.count();
@@ -56,8 +56,7 @@ class service
         given.times.progress_ms = contender.progress.count();
         given.slots = contender.slots;
         given.tell = contender.tell;
-        given.command =
-            contender.command.empty() ? nullptr : contender.command.c_str();
+        given.command = detail::text_or_null(contender.command);
         given.on_acquired = &service::call<&calls::on_acquired>;
         given.on_released = &service::call<&calls::on_released>;
         given.on_changed = owned_.calls()->on_changed

@@ -46,7 +46,7 @@ class store
     }
 
     explicit store(const std::string &url, store_options options = {})
-        : store(url.c_str(), std::move(options))
+        : store(detail::text(url), std::move(options))
     {
     }
 

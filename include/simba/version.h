@@ -1,7 +1,7 @@
 /**
  * @file simba/version.h
- * The version of these headers. Before 1.0 a minor version may break callers,
- * a patch version never does.
+ * The version of these headers, and of the library that runs. From 1.0 on only
+ * a major version may break callers (docs/abi.md); before, a minor one might.
  */
 #ifndef SIMBA_VERSION_H
 #define SIMBA_VERSION_H

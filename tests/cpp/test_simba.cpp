@@ -78,6 +78,8 @@ bool failures_throw_or_are_results()
     simba::store store{"memory:cpp"};
     CHECK(simba::locker::try_open(store, "").code() == SIMBA_EINVAL);
     CHECK(simba::service::try_open(store, {}).code() == SIMBA_EINVAL);
+    CHECK(simba::locker::try_open(store, std::string("a\0b", 3)).code() ==
+          SIMBA_EINVAL); /* not the mutex "a" */
     simba::locker a{store, "busy"}, b{store, "busy"};
     a.lock();
     CHECK(b.try_acquire(0s).code() == SIMBA_EBUSY);
