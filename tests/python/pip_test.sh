@@ -1,5 +1,6 @@
 #!/bin/bash
-# pip install against an installed library, and the first lines of the README.
+# The lines of the README: an environment, pip install against an installed library
+# in it, and the program.
 #
 #   pip_test.sh PYTHON BUILD-DIRECTORY
 set -eu
@@ -9,15 +10,25 @@ source=$(cd "$(dirname "$0")/../../bindings/python" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-"$python" -c 'import setuptools, pip, wheel' 2>/dev/null || exit 77
+"$python" -c 'import setuptools, wheel, cffi, venv, ensurepip' 2>/dev/null || exit 77
 cmake --install "$build" --prefix "$scratch/usr" >/dev/null
 libraries=$(dirname "$(find "$scratch/usr" -name libsimba.so)")
-cp -r "$source" "$scratch/source"
-PKG_CONFIG_PATH=$libraries/pkgconfig LDFLAGS="-Wl,-rpath,$libraries" \
-    "$python" -m pip install --quiet --no-deps --no-index --no-build-isolation \
-    --target "$scratch/site" "$scratch/source"
+mkdir -p "$scratch/bindings" "$scratch/bin"
+cp -r "$source" "$scratch/bindings/python"
+ln -s "$(command -v "$python")" "$scratch/bin/python3"
 cd "$scratch"
-PYTHONPATH=$scratch/site "$python" - "sqlite:$scratch/simba.db" <<'PYTHON'
+# What pip would fetch, setuptools and cffi, it finds where the system has it.
+"$python" -c 'import cffi, os; print(os.path.dirname(os.path.dirname(cffi.__file__)))' \
+    >"$scratch/fetched.pth"
+grep -E '^    (python3 -m venv|env/bin/pip) ' "$source/../../README.md" |
+    while read -r line; do
+        PATH=$scratch/bin:$PATH PKG_CONFIG_PATH=$libraries/pkgconfig \
+            LDFLAGS="-Wl,-rpath,$libraries" PIP_NO_INDEX=1 PIP_QUIET=1 \
+            PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 bash -c "$line"
+        [ ! -d env ] || cp fetched.pth "$(echo env/lib/python3*/site-packages)"
+    done
+python=env/bin/python3
+"$python" - "sqlite:$scratch/simba.db" <<'PYTHON'
 import sys
 import simba
 
@@ -28,6 +39,5 @@ PYTHON
 awk '/^```python$/ { on = 1; next } /^```/ { on = 0 } on' \
     "$source/../../README.md" >"$scratch/readme.py"
 [ -s "$scratch/readme.py" ]
-SIMBA_STORE=sqlite:$scratch/simba.db PYTHONPATH=$scratch/site "$python" \
-    "$scratch/readme.py"
+SIMBA_STORE=sqlite:$scratch/simba.db "$python" "$scratch/readme.py"
 echo "ok - pip_runs_the_program_of_the_readme"
