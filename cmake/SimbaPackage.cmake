@@ -1,5 +1,6 @@
 # What `cmake --install` lays down: libraries, headers, and how to find them.
 include(CMakePackageConfigHelpers)
+include(SimbaVersionFile)
 
 set(simba_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/simba)
 
@@ -17,9 +18,7 @@ install(EXPORT simba_targets NAMESPACE simba:: FILE simba-targets.cmake
 
 configure_package_config_file(cmake/simba-config.cmake.in simba-config.cmake
                               INSTALL_DESTINATION ${simba_cmake_dir})
-# 0.x promises nothing between minor versions.
-write_basic_package_version_file(simba-config-version.cmake
-                                 COMPATIBILITY SameMinorVersion)
+simba_write_version_file(simba-config-version.cmake ${PROJECT_VERSION})
 install(FILES ${PROJECT_BINARY_DIR}/simba-config.cmake
               ${PROJECT_BINARY_DIR}/simba-config-version.cmake
         DESTINATION ${simba_cmake_dir})
