@@ -312,7 +312,7 @@ int simba__settings_find(struct simba__settings *settings,
 
     *settings = (struct simba__settings){.transition_ms = -1,
                                          .log_level = SIMBA_LOG_WARN,
-                                         .spin_us = SIMBA__SPIN_MOST_US};
+                                         .spin_us = SIMBA__SPIN_ADAPTS};
     if (use == SIMBA_CONFIG_ALWAYS ||
         (use == SIMBA_CONFIG_WHEN_ASKED && !is_url)) {
         rc = simba__config_file_load(&config, error);

@@ -15,7 +15,7 @@ struct simba__settings {
     int64_t ttl_ms;        /* 0: not configured */
     int64_t transition_ms; /* -1: not configured */
     enum simba_log_level log_level;
-    int spin_us; /* to look for a reply before sleeping; 0: never */
+    int spin_us; /* to look for a reply before sleeping: simba__spin_init() */
 };
 
 /** Put them together; free them also after a failure.

@@ -12,6 +12,9 @@ enum {
      */
     PAYS_NUM = 9,
     PAYS_DEN = 10,
+    /* To look for longer than is usual must save half of the time it takes. */
+    FAR_NUM = 2,
+    FAR_DEN = 3,
     STAY_MOST = 1 << 14,
     VAIN_SHARE = 8, /* of all time at most one part is looked in vain, */
     VAIN_MOST_NS = 2000000,
@@ -30,8 +33,16 @@ static int64_t least(int64_t a, int64_t b)
 
 void simba__spin_init(struct simba__spin *spin, int most_us)
 {
+    int far_us = most_us;
+
+    if (most_us == SIMBA__SPIN_ADAPTS) {
+        most_us = SIMBA__SPIN_MOST_US;
+        far_us = SIMBA__SPIN_FAR_US;
+    }
     assert(most_us >= 0 && most_us <= SIMBA__SPIN_LIMIT_US);
     *spin = (struct simba__spin){.most_ns = (int64_t)most_us * 1000,
+                                 .far_ns = (int64_t)far_us * 1000,
+                                 .limit_ns = (int64_t)most_us * 1000,
                                  .left = SIMBA__SPIN_TRIAL,
                                  .stay = SIMBA__SPIN_STAY};
 }
@@ -49,8 +60,8 @@ int64_t simba__spin_allow(struct simba__spin *spin, int64_t now_ns)
         return 0;
     }
     return spin->look_ns == 0
-               ? spin->most_ns
-               : least(spin->most_ns, 2 * spin->look_ns + LOOK_BEYOND_NS);
+               ? spin->limit_ns
+               : least(spin->limit_ns, 2 * spin->look_ns + LOOK_BEYOND_NS);
 }
 
 /* One wait that took very long says little of the next ones. */
@@ -88,14 +99,32 @@ static int64_t sum_typical(const struct simba__spin *spin, int way)
     return sum;
 }
 
+/* One will look: how long at most? What comes later than that would not pay,
+ * as who sleeps waits as a rule. */
+static void set_limit(struct simba__spin *spin)
+{
+    int64_t pays_ns = sum_typical(spin, ASLEEP) / TYPICAL / FAR_DEN * FAR_NUM;
+
+    spin->limit_ns =
+        pays_ns < spin->most_ns ? spin->most_ns : least(pays_ns, spin->far_ns);
+}
+
+static bool is_faster(const struct simba__spin *spin)
+{
+    int64_t looking = sum_typical(spin, LOOKING);
+    int64_t asleep = sum_typical(spin, ASLEEP);
+
+    return looking <= TYPICAL * spin->most_ns
+               ? looking < asleep / PAYS_DEN * PAYS_NUM
+               : looking < asleep / FAR_DEN * FAR_NUM;
+}
+
 /* A trial is over: which way was faster? Looking that does not pay is tried
  * more and more seldom; and what is in vain too often does not pay. */
 static void choose(struct simba__spin *spin)
 {
     bool pays = spin->vain_ns <= VAIN_MOST_NS &&
-                spin->count[LOOKING] >= SIMBA__SPIN_TRIAL &&
-                sum_typical(spin, LOOKING) <
-                    sum_typical(spin, ASLEEP) / PAYS_DEN * PAYS_NUM;
+                spin->count[LOOKING] >= SIMBA__SPIN_TRIAL && is_faster(spin);
 
     if (pays && !spin->is_looking) {
         spin->stay = SIMBA__SPIN_STAY; /* it did for long */
@@ -105,6 +134,7 @@ static void choose(struct simba__spin *spin)
     spin->is_trial = false;
     spin->is_looking = pays;
     spin->left = pays ? SIMBA__SPIN_STAY : spin->stay;
+    set_limit(spin);
 }
 
 /* Others may wait for the CPU: after so much looking that is known. */
@@ -160,4 +190,8 @@ void simba__spin_learn(struct simba__spin *spin,
     spin->is_trial = true;
     spin->is_looking = !spin->is_looking;
     spin->left = SIMBA__SPIN_TRIAL;
+    set_limit(spin);
+    if (spin->is_looking && spin->limit_ns > spin->most_ns) {
+        spin->look_ns = 0; /* that was when replies came sooner */
+    }
 }

@@ -293,9 +293,11 @@ char *simba__parameters_help(const struct simba__url_form *form)
     }
     if (form->separator == 0) { /* the library's own: api/settings */
         simba__text_printf(&text, "  %-18s  ", "spin");
-        put_wrapped(&text, "how many microseconds to look for a reply before "
-                           "sleeping, at most; only while that is faster; off: "
-                           "never (default: 100)");
+        put_wrapped(&text,
+                    "how many microseconds to look for a reply before "
+                    "sleeping, at most; only while that is faster; off: "
+                    "never (default: 100, or up to 300 where an idle CPU "
+                    "takes very long to wake)");
     }
     return simba__text_take(&text);
 }

@@ -195,8 +195,8 @@ bool simba__loop_calm(simba_loop *loop);
  * messages that are run on leaving. */
 bool simba__loop_step_out(simba_loop *loop);
 
-/** How long may be looked for a reply before sleeping, in microseconds; 0: not
- * at all. Before the first request; off at first. */
+/** How long may be looked for a reply before sleeping, in microseconds, as of
+ * simba__spin_init(). Before the first request; off at first. */
 void simba__loop_spin(simba_loop *loop, int most_us);
 
 /* Heaps of timers, the earliest on top; one is in one of them at a time. */

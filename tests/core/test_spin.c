@@ -18,7 +18,7 @@ static void set_up(struct machine *m, int64_t asleep_us, int64_t looking_us)
     *m = (struct machine){.now_ns = 1000000000,
                           .asleep_ns = asleep_us * 1000,
                           .looking_ns = looking_us * 1000};
-    simba__spin_init(&m->spin, SIMBA__SPIN_MOST_US);
+    simba__spin_init(&m->spin, SIMBA__SPIN_ADAPTS);
 }
 
 static void wait_once(struct machine *m)
@@ -248,4 +248,80 @@ TEST(test_spin__looks_longer_when_it_was_in_vain)
     wait_often(&m, 2000);
     wait_often(&m, 2000);
     assert_in_range(m.looks, 1900, 2000);
+}
+
+/* A sleeping CPU takes 300 us to wake, and replies 150 to come. */
+TEST(test_spin__looks_longer_where_sleeping_takes_very_long)
+{
+    struct machine m;
+
+    set_up(&m, 450, 150);
+    wait_often(&m, 100);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, 9600, 10000);
+    assert_int_equal(m.vain_ns, 0);
+}
+
+TEST(test_spin__looks_longer_although_some_replies_are_slow)
+{
+    struct machine m;
+
+    set_up(&m, 450, 150);
+    m.slow_every = 33;
+    wait_often(&m, 2000);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, 9000, 10000);
+    assert_in_range(m.vain_ns, 0, 2100000 + INT64_C(10000) * 450000 / 8);
+}
+
+/* A network, and not a CPU that sleeps: the reply itself takes so long. */
+TEST(test_spin__sleeps_where_looking_longer_saves_little)
+{
+    static const int64_t us[][2] = {
+        {200, 150}, {350, 300}, {450, 310}, {450, 430}, {2000, 1900}};
+
+    for (size_t i = 0; i < sizeof us / sizeof us[0]; i++) {
+        struct machine m;
+
+        set_up(&m, us[i][0], us[i][1]);
+        wait_often(&m, 10000);
+        assert_in_range(m.looks, SIMBA__SPIN_TRIAL / 4, 200);
+        assert_in_range(m.vain_ns, 0, 60000000);
+    }
+}
+
+TEST(test_spin__looks_never_longer_than_the_url_says)
+{
+    struct machine m;
+
+    set_up(&m, 450, 150);
+    simba__spin_init(&m.spin, SIMBA__SPIN_MOST_US);
+    wait_often(&m, 10000);
+    assert_in_range(m.looks, SIMBA__SPIN_TRIAL, 200);
+    assert_in_range(m.looked_ns, 0,
+                    (int64_t)m.looks * SIMBA__SPIN_MOST_US * 1000);
+}
+
+TEST(test_spin__follows_the_moods_of_a_machine)
+{
+    struct machine m;
+
+    set_up(&m, 60, 20);
+    for (int i = 0; i < 5; i++) {
+        m.asleep_ns = 450000;
+        m.looking_ns = 150000;
+        wait_often(&m, 3000);
+        wait_often(&m, 3000);
+        assert_in_range(m.looks, 2800, 3000);
+        m.asleep_ns = 60000;
+        m.looking_ns = 20000;
+        wait_often(&m, 3000);
+        wait_often(&m, 3000);
+        assert_in_range(m.looks, 2800, 3000);
+        m.asleep_ns = 12000; /* others keep the CPUs awake */
+        m.looking_ns = 30000;
+        wait_often(&m, 3000);
+        wait_often(&m, 3000);
+        assert_in_range(m.looks, 0, 200);
+    }
 }
