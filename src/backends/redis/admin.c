@@ -143,10 +143,11 @@ static void on_notes(struct simba__redis_admin_request *admin,
 }
 
 /* The mutex of a key that is looked for, cut out of it; NULL for all others. A
- * mutex has a lease key or a queue key. */
+ * mutex has a lease key or a queue key, or is offered to the only one that
+ * waits for it. */
 static const char *cut_name(enum simba_request_kind kind, char *key)
 {
-    static const char *const of_mutex[] = {"}", "}:contender", NULL};
+    static const char *const of_mutex[] = {"}", "}:contender", "}:next", NULL};
     static const char *const of_told[] = {"}:who", NULL};
     static const char *const of_breaks[] = {"}:broken", NULL};
     const char *const *endings = kind == SIMBA_TOLD     ? of_told

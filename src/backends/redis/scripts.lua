@@ -620,7 +620,7 @@ end
 return {is_mine and 1 or 0}
 
 -- name: read
--- Who owns it, and who waits? Changes nothing.
+-- Who owns it, and who waits and lives? Changes nothing.
 --
 -- ARGV: letters, 1 to tell the queue as well, 2 to count it; then a word to reply with.
 -- The token is the last one if the mutex is free. The reply ends with the id that
@@ -640,17 +640,28 @@ local reply = {0, now_us, owner or '', tenure or '',
 if not owner and redis.call('EXISTS', LEASE) == 1 then
     return redis.error_reply('WRONGTYPE the lease key is not a string')
 end
+-- Whose waiter lease is over is dead; the next that changes the queue forgets it.
+local is_lapsed, lapsed = {}, 0
+if ARGV[2] ~= '0' then
+    for _, id in ipairs(redis.call('ZRANGE', WAITERS, '-inf',
+        string.format('(%.0f', math.floor(now_us / 1000)), 'BYSCORE')) do
+        is_lapsed[id] = true
+        lapsed = lapsed + (redis.call('ZSCORE', QUEUE, id) and 1 or 0)
+    end
+end
 if ARGV[2] == '2' then
-    reply[10] = redis.call('ZCARD', QUEUE) + (offered and 1 or 0)
+    reply[10] = redis.call('ZCARD', QUEUE) - lapsed + (offered and 1 or 0)
     reply[11] = ARGV[3]
 elseif ARGV[2] == '1' then
     local queue = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')
     reply[10] = offered or ''
     reply[11] = offered and slots_of(offered) or 0
     for i = 1, #queue, 2 do
-        reply[#reply + 1] = queue[i]
-        reply[#reply + 1] = math.floor(queue[i + 1] * 1000000 + 0.5)
-        reply[#reply + 1] = slots_of(queue[i])
+        if not is_lapsed[queue[i]] then
+            reply[#reply + 1] = queue[i]
+            reply[#reply + 1] = math.floor(queue[i + 1] * 1000000 + 0.5)
+            reply[#reply + 1] = slots_of(queue[i])
+        end
     end
 end
 if owner == CROWD then

@@ -252,6 +252,43 @@ REDIS_TEST(test_redis__lists_mutexes)
     }
 }
 
+/* A waiter lease is over, and nobody has come since to forget it. */
+REDIS_TEST(test_redis__does_not_tell_of_the_dead)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
+               carol = person(&first, "carol");
+
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    redis_number(&server, "ZADD %s:waiters XX 1 bob", KEY);
+    run(&alice, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(told.waiter_count, 1);
+    assert_string_equal(told.waiters[0].id, "carol");
+    run(&alice, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    assert_int_equal(told.mutex_count, 1);
+    assert_int_equal(told.mutexes[0].waiting, 1);
+    assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 2);
+}
+
+/* It is in no queue any more, and owns nothing yet. */
+REDIS_TEST(test_redis__lists_a_mutex_that_is_offered_to_its_only_waiter)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    release(&alice);
+    redis_number(&server, "PEXPIRE %s:next 60000", KEY);
+    run(&alice, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    assert_int_equal(told.mutex_count, 1);
+    assert_string_equal(told.mutexes[0].mutex, MUTEX);
+    assert_string_equal(told.mutexes[0].owner.id, "");
+    assert_int_equal(told.mutexes[0].waiting, 1);
+}
+
 /* So many bytes the server has been sent. */
 static long long count_sent(void)
 {
