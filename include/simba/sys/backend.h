@@ -291,7 +291,7 @@ typedef struct simba_look {
     bool is_head; /**< likewise: as in simba_reply */
 } simba_look;
 
-/** So many of them; those of one mutex stand together. */
+/** So many of them; those of one mutex with one waiter_ms stand together. */
 typedef struct simba_looks {
     size_t count;
     simba_look *look;

@@ -169,11 +169,20 @@ size_t simba__redis_put_number(char *text, uint64_t number)
     return sizeof digits - at - 1;
 }
 
-/* "*3\r\n" or "$3\r\n". */
-static char *put_count(char *at, char kind, size_t count)
+char *simba__redis_put_count(char *at, char kind, size_t count)
 {
     *at++ = kind;
     at += simba__redis_put_number(at, count);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+char *simba__redis_put_word(char *at, const char *word, size_t length)
+{
+    at = simba__redis_put_count(at, '$', length);
+    memcpy(at, word, length);
+    at += length;
     *at++ = '\r';
     *at++ = '\n';
     return at;
@@ -183,41 +192,34 @@ static char *put_count(char *at, char kind, size_t count)
  * printf(), which is a tenth of what an acquire costs us. */
 static char *format(const struct simba__redis_command *command, size_t *length)
 {
-    enum { EXTRA = SIMBA__REDIS_DIGITS + 5 }; /* of a word */
-    size_t most = EXTRA;
+    size_t most = SIMBA__REDIS_WORD_EXTRA;
     char *text, *at;
 
     for (int i = 0; i < command->count; i++) {
-        most += command->length[i] + EXTRA;
+        most += command->length[i] + SIMBA__REDIS_WORD_EXTRA;
     }
     text = malloc(most);
     if (text == NULL) {
         return NULL;
     }
-    at = put_count(text, '*', (size_t)command->count);
+    at = simba__redis_put_count(text, '*', (size_t)command->count);
     for (int i = 0; i < command->count; i++) {
-        at = put_count(at, '$', command->length[i]);
-        memcpy(at, command->word[i], command->length[i]);
-        at += command->length[i];
-        *at++ = '\r';
-        *at++ = '\n';
+        at = simba__redis_put_word(at, command->word[i], command->length[i]);
     }
     *length = (size_t)(at - text);
     return text;
 }
 
-bool simba__redis_send(struct simba__redis_connection *conn,
-                       const struct simba__redis_command *command,
-                       struct simba__redis_pending *pending)
+bool simba__redis_send_text(struct simba__redis_connection *conn,
+                            const char *text,
+                            size_t length,
+                            struct simba__redis_pending *pending)
 {
-    size_t length;
-    char *text = format(command, &length);
-
     assert(conn->state >= SIMBA__REDIS_HANDSHAKE);
     conn->is_sent = false;
-    if (text != NULL && pending == NULL) {
+    if (pending == NULL) {
         conn->is_sent = simba_connection_write(conn->link, text, length);
-    } else if (text != NULL) {
+    } else {
         pending->conn = conn;
         /* It is given up with the connection, and not sent by the next. */
         pending->exchange =
@@ -236,11 +238,23 @@ bool simba__redis_send(struct simba__redis_connection *conn,
             simba_exchange_cancel(&pending->exchange);
         }
     }
+    return conn->is_sent;
+}
+
+bool simba__redis_send(struct simba__redis_connection *conn,
+                       const struct simba__redis_command *command,
+                       struct simba__redis_pending *pending)
+{
+    size_t length;
+    char *text = format(command, &length);
+    bool is_sent =
+        text != NULL && simba__redis_send_text(conn, text, length, pending);
+
     free(text);
-    if (!conn->is_sent && pending == NULL) {
+    if (!is_sent && pending == NULL) {
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
     }
-    return conn->is_sent;
+    return is_sent;
 }
 
 bool simba__redis_send_words(struct simba__redis_connection *conn,

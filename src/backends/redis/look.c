@@ -7,14 +7,11 @@
 #include <string.h>
 
 enum {
-    KEYS_OF_LOOK = 5,
-    /* Of words: the command, the script, the number of keys, letters; of a
-     * mutex its keys, waiter ms and number of ids; of an id it and its attempt.
-     */
-    WORDS_OF_CALL = 4,
-    WORDS_OF_ONE = KEYS_OF_LOOK + 2 + 2,
+    /* The command, the script, the number of keys; letters, waiter ms. */
+    WORDS_OF_CALL = 5,
+    /* Its lease key; its attempt and id. */
+    WORDS_OF_ONE = 2,
     PREFIX = sizeof "simba:{" - 1,
-    KEY_EXTRA = PREFIX + sizeof "}:contender",
     /* The mutex is free, and another of the same queue asks. */
     LATE_MS = 1000,
 };
@@ -46,106 +43,81 @@ static void close_looking(struct looking *looking)
     }
 }
 
-/* --- words --------------------------------------------------------------- */
+/* --- the command --------------------------------------------------------- */
 
-/* All words, pointers, lengths and texts, in one piece of memory. */
-struct words {
-    struct simba__redis_command command;
-    const char **word;
-    size_t *length;
-    char *text; /* the next one to be made */
-};
-
-static bool words_init(struct words *words,
-                       const simba_look *look,
-                       size_t count)
+/* How many bytes it takes at most. */
+static size_t room_of(const simba_look *look, size_t count, size_t script)
 {
-    size_t most = WORDS_OF_CALL + count * WORDS_OF_ONE, bytes = 0;
-    char *memory;
+    size_t room =
+        (WORDS_OF_CALL + WORDS_OF_ONE * count + 1) * SIMBA__REDIS_WORD_EXTRA +
+        script + (size_t)SIMBA__REDIS_DIGITS * WORDS_OF_CALL;
 
     for (size_t i = 0; i < count; i++) {
-        bytes += KEYS_OF_LOOK * (strlen(look[i].mutex) + KEY_EXTRA) +
-                 SIMBA__REDIS_ATTEMPT + 1 + (size_t)2 * SIMBA__REDIS_DIGITS;
+        room += PREFIX + strlen(look[i].mutex) + 1 + SIMBA__REDIS_ATTEMPT +
+                strlen(look[i].id);
     }
-    memory =
-        malloc(most * (sizeof *words->word + sizeof *words->length) + bytes);
-    if (memory == NULL) {
-        return false;
-    }
-    words->word = (const char **)(void *)memory;
-    words->length = (size_t *)(void *)(words->word + most);
-    words->text = (char *)(words->length + most);
-    words->command =
-        (struct simba__redis_command){0, words->word, words->length};
-    return true;
+    return room;
 }
 
-static void add(struct words *words, const char *text, size_t length)
+static char *put_number(char *at, uint64_t number)
 {
-    words->word[words->command.count] = text;
-    words->length[words->command.count++] = length;
+    char digits[SIMBA__REDIS_DIGITS];
+
+    return simba__redis_put_word(at, digits,
+                                 simba__redis_put_number(digits, number));
 }
 
-static void add_made(struct words *words, size_t length)
+static char *put_key(char *at, const char *mutex)
 {
-    add(words, words->text, length);
-    words->text += length + 1;
-}
-
-static void add_number(struct words *words, uint64_t number)
-{
-    add_made(words, simba__redis_put_number(words->text, number));
-}
-
-static void add_keys(struct words *words, const char *mutex)
-{
-    static const char *const endings[KEYS_OF_LOOK] = {
-        "}", "}:tenure", "}:contender", "}:waiters", "}:attempts"};
     size_t length = strlen(mutex);
 
-    for (int i = 0; i < KEYS_OF_LOOK; i++) {
-        size_t ending = strlen(endings[i]);
-
-        memcpy(words->text, "simba:{", PREFIX);
-        memcpy(words->text + PREFIX, mutex, length);
-        memcpy(words->text + PREFIX + length, endings[i], ending + 1);
-        add_made(words, PREFIX + length + ending);
-    }
+    at = simba__redis_put_count(at, '$', PREFIX + length + 1);
+    memcpy(at, "simba:{", PREFIX);
+    memcpy(at + PREFIX, mutex, length);
+    memcpy(at + PREFIX + length, "}\r\n", 3);
+    return at + PREFIX + length + 3;
 }
 
-/* How many from here on are of one mutex, and ask for the same. */
-static size_t count_of(const simba_look *look, size_t count)
+static char *put_waiter(char *at, const simba_look *look)
 {
-    size_t same = 1;
+    size_t length = strlen(look->id);
 
-    while (same < count && look[same].waiter_ms == look[0].waiter_ms &&
-           strcmp(look[same].mutex, look[0].mutex) == 0) {
-        same++;
-    }
-    return same;
+    at = simba__redis_put_count(at, '$', SIMBA__REDIS_ATTEMPT + length);
+    simba__redis_attempt_text(&look->attempt, at);
+    at += SIMBA__REDIS_ATTEMPT;
+    memcpy(at, look->id, length);
+    memcpy(at + length, "\r\n", 2);
+    return at + length + 2;
 }
 
-static void add_looks(struct words *words, struct call *call)
+/* There may be a hundred thousand who wait: this is written into one piece, and
+ * not put together from words. */
+static size_t put_call(char *text, struct call *call, bool is_known)
 {
+    const struct simba__redis_script *script =
+        simba__redis_script(SIMBA__REDIS_LOOK);
+    const char *letters = simba__redis_letters(call->looking->store);
     const simba_look *look = call->looking->looks->look + call->first;
-    size_t same;
+    char *at = simba__redis_put_count(
+        text, '*', WORDS_OF_CALL + WORDS_OF_ONE * call->count);
 
-    for (size_t i = 0; i < call->count; i += same) {
-        same = count_of(look + i, call->count - i);
-        call->is_first[i] = true;
-        add_keys(words, look[i].mutex);
-    }
-    add(words, simba__redis_letters(call->looking->store),
-        strlen(simba__redis_letters(call->looking->store)));
+    at = is_known ? simba__redis_put_word(at, "EVALSHA", 7)
+                  : simba__redis_put_word(at, "EVAL", 4);
+    at = is_known
+             ? simba__redis_put_word(at, script->sha, sizeof script->sha - 1)
+             : simba__redis_put_word(at, script->text, script->length);
+    at = put_number(at, call->count);
     for (size_t i = 0; i < call->count; i++) {
-        if (call->is_first[i]) {
-            add_number(words, (uint64_t)look[i].waiter_ms);
-            add_number(words, count_of(look + i, call->count - i));
-        }
-        add(words, look[i].id, strlen(look[i].id));
-        simba__redis_attempt_text(&look[i].attempt, words->text);
-        add_made(words, SIMBA__REDIS_ATTEMPT);
+        call->is_first[i] =
+            i == 0 || strcmp(look[i].mutex, look[i - 1].mutex) != 0;
+        at = put_key(at, look[i].mutex);
     }
+    at = simba__redis_put_word(at, letters, strlen(letters));
+    at = put_number(at, (uint64_t)look[0].waiter_ms);
+    for (size_t i = 0; i < call->count; i++) {
+        at = put_waiter(at, &look[i]);
+    }
+    return (size_t)(at - text);
 }
 
 /* --- replies ------------------------------------------------------------- */
@@ -167,25 +139,44 @@ static void answer(const struct call *call,
     }
 }
 
-/* A text of numbers. What it lacks is read as 0 and asks for itself. */
+/* The next number of a text, or 0 at its end. */
+static int64_t read_number(const char **text)
+{
+    const char *at = *text;
+    bool is_negative;
+    uint64_t number = 0;
+
+    while (*at == ' ') {
+        at++;
+    }
+    is_negative = *at == '-';
+    at += is_negative;
+    while (*at >= '0' && *at <= '9') {
+        number = number * 10 + (uint64_t)(*at++ - '0');
+    }
+    *text = at;
+    return is_negative ? -(int64_t)(number & INT64_MAX)
+                       : (int64_t)(number & INT64_MAX);
+}
+
+/* A text of numbers. What it lacks asks for itself. */
 static void read_text(const struct call *call, const char *text)
 {
     simba_look *look = call->looking->looks->look + call->first;
     struct simba__redis_seen seen = {.left_ms = IS_FREE};
     bool is_asked = false;
-    char *at = (char *)(uintptr_t)text;
 
-    for (size_t i = 0; i < call->count && *at != '\0'; i++) {
+    for (size_t i = 0; i < call->count && *text != '\0'; i++) {
         int64_t place;
 
         if (call->is_first[i]) {
-            seen.left_ms = strtoll(at, &at, 10);
-            seen.token = strtoull(at, &at, 10);
-            seen.lease_ms = strtoll(at, &at, 10);
-            seen.renewals = strtoull(at, &at, 10);
+            seen.left_ms = read_number(&text);
+            seen.token = (uint64_t)read_number(&text);
+            seen.lease_ms = read_number(&text);
+            seen.renewals = (uint64_t)read_number(&text);
             is_asked = false;
         }
-        place = *at == '\0' ? -1 : strtoll(at, &at, 10);
+        place = *text == '\0' ? -1 : read_number(&text);
         if (place >= 0) {
             answer(call, &look[i], &seen, is_asked);
             look[i].is_head = place > 0;
@@ -225,33 +216,19 @@ static void on_silence(simba_timer *timer)
 
 static bool send(struct call *call, struct simba__redis_server *server)
 {
-    const struct simba__redis_script *script =
-        simba__redis_script(SIMBA__REDIS_LOOK);
-    struct words words;
-    size_t mutexes = 0;
-    char keys[SIMBA__REDIS_DIGITS];
+    const simba_look *look = call->looking->looks->look + call->first;
+    bool is_known = server->knows_look;
+    char *text = malloc(
+        room_of(look, call->count,
+                is_known ? 0 : simba__redis_script(SIMBA__REDIS_LOOK)->length));
     bool is_sent;
 
-    if (!words_init(&words, call->looking->looks->look + call->first,
-                    call->count)) {
+    if (text == NULL) {
         return false;
     }
-    if (server->knows_look) {
-        add(&words, "EVALSHA", 7);
-        add(&words, script->sha, sizeof script->sha - 1);
-    } else {
-        add(&words, "EVAL", 4);
-        add(&words, script->text, script->length);
-    }
-    add(&words, keys, 0);
-    add_looks(&words, call);
-    for (size_t i = 0; i < call->count; i++) {
-        mutexes += call->is_first[i];
-    }
-    words.length[2] = simba__redis_put_number(keys, mutexes * KEYS_OF_LOOK);
-    is_sent =
-        simba__redis_send(&server->command, &words.command, &call->pending);
-    free((void *)words.word);
+    is_sent = simba__redis_send_text(
+        &server->command, text, put_call(text, call, is_known), &call->pending);
+    free(text);
     server->knows_look |= is_sent;
     return is_sent;
 }
@@ -286,20 +263,18 @@ static void start_call(struct looking *looking, size_t first, size_t count)
                     simba_loop_now_ms() + SIMBA__REDIS_SILENCE_MS);
 }
 
-/* How many from here on go into one call. */
+/* How many from here on go into one call: those with one waiter lease, and in a
+ * cluster of one slot. */
 static size_t count_together(const struct looking *looking, size_t first)
 {
-    const simba_looks *looks = looking->looks;
-    size_t count = looks->count - first;
+    const simba_look *look = looking->looks->look + first;
+    size_t left = looking->looks->count - first, count = 1;
+    bool is_cluster = looking->store->cluster != NULL;
+    unsigned slot = is_cluster ? simba__redis_slot_of(look->mutex) : 0;
 
-    if (looking->store->cluster != NULL) {
-        unsigned slot = simba__redis_slot_of(looks->look[first].mutex);
-
-        count = 1;
-        while (first + count < looks->count &&
-               simba__redis_slot_of(looks->look[first + count].mutex) == slot) {
-            count++;
-        }
+    while (count < left && look[count].waiter_ms == look->waiter_ms &&
+           (!is_cluster || simba__redis_slot_of(look[count].mutex) == slot)) {
+        count++;
     }
     return count;
 }

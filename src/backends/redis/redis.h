@@ -197,6 +197,12 @@ void simba__redis_connect(struct simba__redis_connection *conn,
 enum { SIMBA__REDIS_DIGITS = 21 };
 size_t simba__redis_put_number(char *text, uint64_t number);
 
+/** Write the parts of a command as RESP has them: "*3\r\n" or "$3\r\n", and
+ * a word with that before it; they return what is behind them. Any thread. */
+enum { SIMBA__REDIS_WORD_EXTRA = SIMBA__REDIS_DIGITS + 5 }; /* beyond a word */
+char *simba__redis_put_count(char *at, char kind, size_t count);
+char *simba__redis_put_word(char *at, const char *word, size_t length);
+
 /** A command, in parts. */
 struct simba__redis_command {
     int count;
@@ -211,6 +217,13 @@ struct simba__redis_command {
 bool simba__redis_send(struct simba__redis_connection *conn,
                        const struct simba__redis_command *command,
                        struct simba__redis_pending *pending);
+
+/** Send one that is written already; likewise. Of a subscriber's the caller
+ * sees to the connection. */
+bool simba__redis_send_text(struct simba__redis_connection *conn,
+                            const char *text,
+                            size_t length,
+                            struct simba__redis_pending *pending);
 
 /** Send a command of plain words, NULL at the end. */
 bool simba__redis_send_words(struct simba__redis_connection *conn,

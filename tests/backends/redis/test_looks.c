@@ -28,6 +28,7 @@ static struct redis server;
 static simba_store *owners, *waiters;
 static simba_locker *owner;
 static simba_service *services[MANY];
+static int64_t odd_ms; /* so much longer are the leases of every other one */
 static _Atomic int granted;
 
 static int64_t now_ms(void)
@@ -62,6 +63,7 @@ static int start_all(void **state)
     open_store(&owners);
     open_store(&waiters);
     atomic_store(&granted, 0);
+    odd_ms = 0;
     return 0;
 }
 
@@ -109,7 +111,7 @@ static void wait_for(int mutexes)
         snprintf(id, sizeof id, "c%d", i);
         options.mutex = mutex;
         options.id = id;
-        options.times.ttl_ms = LEASE;
+        options.times.ttl_ms = LEASE + (i % 2 == 0 ? 0 : odd_ms);
         options.times.transition_ms = 0;
         options.on_acquired = on_acquired;
         if (simba_service_open(waiters, &options, &services[i], &error) !=
@@ -205,6 +207,28 @@ TEST_AROUND(test_redis_looks__nobody_asks_for_itself, start_all, end_all)
                                   clock_ms()),
                      MANY);
     assert_int_equal(atomic_load(&granted), 0);
+}
+
+/* Each is looked for with the waiter lease of its own. */
+TEST_AROUND(test_redis_looks__several_leases, start_all, end_all)
+{
+    uint64_t asked;
+
+    odd_ms = 30000;
+    own("m0");
+    wait_for(1);
+    redis_nap_ms(LEASE);
+    asked = requests();
+    redis_nap_ms(WAITER + LEASE);
+    assert_in_range(requests() - asked, 0, MANY / 4);
+    assert_int_equal(redis_number(&server,
+                                  "ZCOUNT simba:{m0}:waiters %lld +inf",
+                                  clock_ms()),
+                     MANY);
+    assert_int_equal(redis_number(&server,
+                                  "ZCOUNT simba:{m0}:waiters %lld +inf",
+                                  clock_ms() + 2 * WAITER),
+                     MANY / 2);
 }
 
 /* A free mutex that no message told of. */
