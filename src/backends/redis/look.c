@@ -67,15 +67,20 @@ static char *put_number(char *at, uint64_t number)
                                  simba__redis_put_number(digits, number));
 }
 
+static char *put_bytes(char *at, const char *bytes, size_t length)
+{
+    memcpy(at, bytes, length);
+    return at + length;
+}
+
 static char *put_key(char *at, const char *mutex)
 {
     size_t length = strlen(mutex);
 
     at = simba__redis_put_count(at, '$', PREFIX + length + 1);
-    memcpy(at, "simba:{", PREFIX);
-    memcpy(at + PREFIX, mutex, length);
-    memcpy(at + PREFIX + length, "}\r\n", 3);
-    return at + PREFIX + length + 3;
+    at = put_bytes(at, "simba:{", PREFIX);
+    at = put_bytes(at, mutex, length);
+    return put_bytes(at, "}\r\n", 3);
 }
 
 static char *put_waiter(char *at, const simba_look *look)
@@ -84,10 +89,8 @@ static char *put_waiter(char *at, const simba_look *look)
 
     at = simba__redis_put_count(at, '$', SIMBA__REDIS_ATTEMPT + length);
     simba__redis_attempt_text(&look->attempt, at);
-    at += SIMBA__REDIS_ATTEMPT;
-    memcpy(at, look->id, length);
-    memcpy(at + length, "\r\n", 2);
-    return at + length + 2;
+    at = put_bytes(at + SIMBA__REDIS_ATTEMPT, look->id, length);
+    return put_bytes(at, "\r\n", 2);
 }
 
 /* There may be a hundred thousand who wait: this is written into one piece, and
