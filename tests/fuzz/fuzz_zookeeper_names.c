@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_text(data + length, size - length), *rest = text, *one;
     char *id = malloc(length + 1);
     char *nodes[NODES_MOST];
-    simba__zk_standing standing;
+    simba__zk_queue queue;
     simba__zk_reply reply = {.data = id};
     simba_owner owner;
     int count = 0;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(id, data, length);
     id[length] = '\0'; /* as simba__zk_reply_read() has it */
     reply.length = (int)length;
-    owner = simba__zk_owner_of(&reply, id);
+    owner = simba__zk_owner_of(&reply, simba__zk_slots(id));
     FUZZ_CHECK(strlen(owner.id) <= SIMBA_ID_MAX && owner.id[0] != '\0');
     free(id);
     while (count < NODES_MOST && (one = strsep(&rest, "\n")) != NULL) {
@@ -50,9 +50,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(nodes[count] != NULL);
         read_name(nodes[count++]);
     }
-    simba__zk_stand(nodes, count, count == 0 ? NULL : nodes[0], &standing);
-    FUZZ_CHECK(standing.lowest < count && standing.own < count);
-    FUZZ_CHECK(standing.before < count && standing.latches <= count);
+    simba__zk_queue_read(&queue, nodes, count);
+    FUZZ_CHECK(queue.count <= count && queue.owned <= queue.count);
+    for (int i = 0; i < queue.count; i++) {
+        FUZZ_CHECK(simba__zk_find_prefix(&queue, queue.nodes[i]) >= 0);
+        FUZZ_CHECK(simba__zk_find(&queue, simba__zk_position(queue.nodes[i])) <
+                   queue.count);
+        if (i >= queue.owned) {
+            FUZZ_CHECK((int)simba__zk_watched(&queue, i).other < i);
+        }
+    }
     while (count > 0) {
         free(nodes[--count]);
     }

@@ -182,7 +182,7 @@ static void take_owners(admin_t *admin,
     simba_owner who;
 
     for (int i = 0; i < count; i++) {
-        who = simba__zk_owner_of(&owners[i], names[i]);
+        who = simba__zk_owner_of(&owners[i], simba__zk_slots(names[i]));
         if (breaks && who.token == request->token) {
             batch = simba__zk_admin_begin(admin, DELETED);
             simba__zk_ask(batch, SIMBA__ZK_DELETE, request->mutex, names[i]);
@@ -222,7 +222,8 @@ static void read_data(admin_t *admin)
         }
     }
     for (int i = owned; i < batch->count; i++) {
-        simba_owner who = simba__zk_owner_of(&replies[i], names[i]);
+        simba_owner who =
+            simba__zk_owner_of(&replies[i], simba__zk_slots(names[i]));
         simba_waiter waiter = {.position = simba__zk_position(names[i]),
                                .joined_at_ms = who.acquired_at_ms,
                                .slots = who.slots};
@@ -238,12 +239,11 @@ static void read_data(admin_t *admin)
 /* Of /simba there may be nothing yet, nor of the mutex. */
 static void tell_serials(const admin_t *admin,
                          simba__zk_serials *serials,
-                         char *const *names,
-                         int count)
+                         const simba__zk_queue *queue)
 {
     const simba__zk_reply *reply = last_of(admin, CHILDREN);
-    int owned = (int)admin->base.request->reply.owned;
     simba_reply *told = &admin->base.request->reply;
+    char *const *nodes = queue->nodes;
     simba__zk_view view = {
         .czxid = reply->stat.czxid,
         .latches_made = simba__zk_children_made(&reply->stat),
@@ -252,9 +252,11 @@ static void tell_serials(const admin_t *admin,
 
     simba__zk_serials_read(serials, &view);
     told->serial = simba__zk_serial(
-        serials, count > 0 ? simba__zk_position(names[0]) : next);
-    told->next_serial = simba__zk_serial(
-        serials, count > owned ? simba__zk_position(names[owned]) : next);
+        serials, queue->count > 0 ? simba__zk_position(nodes[0]) : next);
+    told->next_serial =
+        simba__zk_serial(serials, queue->count > queue->owned
+                                      ? simba__zk_position(nodes[queue->owned])
+                                      : next);
 }
 
 /* The first of the children are made its latches, in their order. */
@@ -263,7 +265,7 @@ static void read_latches(admin_t *admin)
     const simba__zk_reply *all = last_of(admin, CHILDREN);
     simba__zk_mutex *mutex = observed(admin);
     simba_request *request = admin->base.request;
-    simba__zk_standing where;
+    simba__zk_queue queue;
     simba__zk_batch *batch;
     int count;
 
@@ -271,66 +273,53 @@ static void read_latches(admin_t *admin)
         simba__zk_admin_finish(admin, all->rc);
         return;
     }
-    if (all->count > 0) {
-        qsort(all->names, (size_t)all->count, sizeof(char *),
-              simba__zk_by_sequence);
-    }
-    simba__zk_stand(all->names, all->count, NULL, &where);
-    count = where.latches;
-    request->reply.owned = where.owned;
-    request->reply.slots = where.slots;
+    simba__zk_queue_read(&queue, all->names, all->count);
+    request->reply.owned = (uint32_t)queue.owned;
+    request->reply.slots = queue.slots;
     if (admin->is_numbered && mutex != NULL && mutex->observing != NULL) {
-        tell_serials(admin, &mutex->observing->serials, all->names, count);
+        tell_serials(admin, &mutex->observing->serials, &queue);
     }
-    if (count == 0) {
+    if (queue.count == 0) {
         take_owners(admin, NULL, 0);
         return;
     }
     batch = simba__zk_admin_begin(admin, DATA);
-    for (int i = 0; i < count && (i < (int)where.owned || request->want_queue);
-         i++) {
-        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, request->mutex, all->names[i]);
+    count = request->want_queue ? queue.count : queue.owned;
+    for (int i = 0; i < count; i++) {
+        simba__zk_ask(batch, SIMBA__ZK_GET_DATA, request->mutex,
+                      queue.nodes[i]);
     }
     simba__zk_admin_send(admin, batch, read_data);
 }
 
 /* --- list: which mutexes there are --------------------------------------- */
 
-/* Who owns one of them: the first of its latches. */
-static char *const *find_owners(const admin_t *admin,
-                                int which,
-                                simba__zk_standing *where)
-{
-    const simba__zk_reply *one = &admin->batches[LATCHES].replies[which];
-
-    simba__zk_stand(one->names, one->count, NULL, where);
-    return where->owned > 0 ? &one->names[where->lowest] : NULL;
-}
-
 /* A mutex that went meanwhile is not listed. */
 static void list_owners(admin_t *admin)
 {
     const simba__zk_reply *all = last_of(admin, CHILDREN);
+    const simba__zk_reply *latches = admin->batches[LATCHES].replies;
     const simba__zk_reply *owner = admin->batches[OWNERS].replies;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
-    simba__zk_standing where;
+    simba__zk_queue queue;
 
     for (int i = 0; i < all->count; i++) {
-        char *const *latches = find_owners(admin, i, &where);
         bool is_ours =
             simba__zk_unescape(all->names[i], name) &&
             simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE;
         bool is_listed = false;
 
-        for (uint32_t k = 0; k < where.owned; k++, owner++) {
-            simba_owner who = simba__zk_owner_of(owner, latches[k]);
+        simba__zk_queue_read(&queue, latches[i].names, latches[i].count);
+        for (int k = 0; k < queue.owned; k++, owner++) {
+            simba_owner who =
+                simba__zk_owner_of(owner, simba__zk_slots(queue.nodes[k]));
 
             if (owner->rc != SIMBA__ZK_OK || !is_ours) {
                 continue;
             }
             if (!is_listed) {
                 simba_request_add_mutex(admin->base.request, name, &who,
-                                        where.latches - (int)where.owned);
+                                        queue.count - queue.owned);
             }
             is_listed = true;
             simba_request_add_owner(admin->base.request, &who);
@@ -343,14 +332,14 @@ static void list_latches(admin_t *admin)
 {
     simba__zk_batch *batch = simba__zk_admin_begin(admin, OWNERS);
     const simba__zk_reply *all = last_of(admin, CHILDREN);
-    simba__zk_standing where;
+    const simba__zk_reply *latches = admin->batches[LATCHES].replies;
+    simba__zk_queue queue;
     char *path;
 
     for (int i = 0; i < all->count; i++) {
-        char *const *latches = find_owners(admin, i, &where);
-
-        for (uint32_t k = 0; k < where.owned; k++) {
-            if (asprintf(&path, "%s/%s", all->names[i], latches[k]) < 0) {
+        simba__zk_queue_read(&queue, latches[i].names, latches[i].count);
+        for (int k = 0; k < queue.owned; k++) {
+            if (asprintf(&path, "%s/%s", all->names[i], queue.nodes[k]) < 0) {
                 path = NULL;
             }
             batch->packets.is_failed |= path == NULL;

@@ -4,6 +4,7 @@
 
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ const char *simba__zk_sequence(const char *node)
     return NULL;
 }
 
-int simba__zk_by_sequence(const void *a, const void *b)
+static int by_sequence(const void *a, const void *b)
 {
     const char *one = *(char *const *)a, *other = *(char *const *)b;
     const char *first = simba__zk_sequence(one);
@@ -169,189 +170,99 @@ bool simba__zk_is_wrapped(const char *node)
     return sequence != NULL && sequence[0] == '-';
 }
 
+/* The servers count with 32 bits. */
 uint64_t simba__zk_position(const char *node)
 {
     const char *sequence = simba__zk_sequence(node);
 
-    return sequence == NULL ? 1 : strtoull(sequence, NULL, 10) + 1;
+    return sequence == NULL
+               ? 1
+               : (uint64_t)(uint32_t)strtol(sequence, NULL, 10) + 1;
 }
 
-/* The children are in order. */
-static void stand_in_crowd(char *const *children, simba__zk_standing *standing)
+void simba__zk_sequence_of(uint64_t position,
+                           char sequence[SIMBA__ZK_SEQUENCE_SIZE])
+{
+    snprintf(sequence, SIMBA__ZK_SEQUENCE_SIZE, "%010d",
+             (int)(int32_t)(uint32_t)(position - 1));
+}
+
+/* --- the queue ----------------------------------------------------------- */
+
+/* Ten figures, so that the order of the texts is that of the numbers. */
+static bool is_plain(const char *sequence)
+{
+    return strspn(sequence, "0123456789") == 10 && sequence[10] == '\0';
+}
+
+void simba__zk_queue_read(simba__zk_queue *queue, char **children, int count)
 {
     simba_crowd crowd = {0};
+    const char *sequence;
 
-    for (int i = 0; i < standing->latches; i++) {
-        simba_crowd_add(&crowd, simba__zk_slots(children[i]));
-        if (i == standing->own) {
-            standing->is_owner = crowd.owned == crowd.count;
-            standing->is_head = crowd.owned + 1 == crowd.count;
-        }
-        if (i == standing->own && !standing->is_owner) {
-            simba_crowd_watch(&crowd, &standing->watched);
-        }
+    *queue = (simba__zk_queue){.nodes = children, .is_plain = true};
+    if (count > 0) { /* what is no latch comes last */
+        qsort(children, (size_t)count, sizeof(char *), by_sequence);
     }
-    standing->owned = crowd.owned;
-    standing->slots = crowd.slots;
+    while (queue->count < count &&
+           (sequence = simba__zk_sequence(children[queue->count])) != NULL) {
+        uint32_t slots = slots_before(children[queue->count], sequence);
+
+        simba_crowd_add(&crowd, slots);
+        queue->is_plain &= slots == 0 && is_plain(sequence);
+        queue->count++;
+    }
+    queue->owned = (int)crowd.owned;
+    queue->slots = crowd.slots;
 }
 
-static int find_own(char *const *children, int count, const char *own)
+int simba__zk_find(const simba__zk_queue *queue, uint64_t position)
 {
-    size_t length = own == NULL ? 0 : strlen(own);
+    char sequence[SIMBA__ZK_SEQUENCE_SIZE];
+    int begin = 0, end = queue->count;
+
+    simba__zk_sequence_of(position, sequence);
+    while (begin < end) {
+        int middle = begin + (end - begin) / 2;
+        int order = strcmp(simba__zk_sequence(queue->nodes[middle]), sequence);
+
+        if (order == 0) {
+            return middle;
+        }
+        begin = order < 0 ? middle + 1 : begin;
+        end = order < 0 ? end : middle;
+    }
+    return -1;
+}
+
+int simba__zk_find_prefix(const simba__zk_queue *queue, const char *prefix)
+{
     int found = -1;
 
-    for (int i = 0; own != NULL && i < count; i++) {
-        if (strncmp(children[i], own, length) == 0 &&
-            (found < 0 || simba__zk_position(children[i]) >
-                              simba__zk_position(children[found]))) {
+    for (int i = 0; i < queue->count; i++) {
+        if (strncmp(queue->nodes[i], prefix, strlen(prefix)) == 0 &&
+            (found < 0 || simba__zk_position(queue->nodes[i]) >
+                              simba__zk_position(queue->nodes[found]))) {
             found = i;
         }
     }
     return found;
 }
 
-/* Once along all of them, for there may be thousands. Those of a mutex that
- * nobody shares are not sorted for it. */
-void simba__zk_stand(char **children,
-                     int count,
-                     const char *own,
-                     simba__zk_standing *standing)
+simba_crowd_watched simba__zk_watched(const simba__zk_queue *queue, int own)
 {
-    int mine_at = find_own(children, count, own);
-    const char *mine =
-        mine_at < 0 ? NULL : simba__zk_sequence(children[mine_at]);
-    const char *lowest = NULL, *before = NULL;
-    uint32_t slots = 0;
+    uint32_t before = (uint32_t)own - 1;
+    simba_crowd_watched watched = {before, (uint32_t)own, (uint32_t)own};
+    simba_crowd crowd = {0};
 
-    *standing =
-        (simba__zk_standing){.lowest = -1, .before = -1, .own = mine_at};
-    for (int i = 0; i < count; i++) {
-        const char *sequence = simba__zk_sequence(children[i]);
-
-        if (sequence == NULL) {
-            continue; /* no latch: none of our business */
+    assert(own >= queue->owned && own < queue->count);
+    if (!queue->is_plain) { /* else the one before it, of thousands */
+        for (int i = 0; i <= own; i++) {
+            simba_crowd_add(&crowd, simba__zk_slots(queue->nodes[i]));
         }
-        standing->latches++;
-        slots |= slots_before(children[i], sequence);
-        if (lowest == NULL || strcmp(sequence, lowest) < 0) {
-            lowest = sequence;
-            standing->lowest = i;
-        }
-        if (mine != NULL && (before == NULL || strcmp(sequence, before) > 0) &&
-            strcmp(sequence, mine) < 0) {
-            before = sequence;
-            standing->before = i;
-        }
+        simba_crowd_watch(&crowd, &watched);
     }
-    standing->is_sorted = slots != 0;
-    if (standing->is_sorted) { /* latches are the first then */
-        qsort(children, (size_t)count, sizeof(char *), simba__zk_by_sequence);
-        standing->own = find_own(children, count, own);
-        standing->lowest = 0;
-        standing->before = before == NULL ? -1 : standing->own - 1;
-        stand_in_crowd(children, standing);
-    } else {
-        standing->owned = standing->latches > 0;
-        standing->is_owner = mine != NULL && mine_at == standing->lowest;
-        standing->is_head =
-            mine != NULL && standing->before == standing->lowest;
-        standing->watched.other = (uint32_t)standing->before;
-    }
-    if (standing->lowest >= 0) {
-        standing->lowest_at = simba__zk_position(children[standing->lowest]);
-    }
-    if (standing->before >= 0) {
-        standing->before_at = simba__zk_position(children[standing->before]);
-    }
-}
-
-/* As nearly all are: exclusive, with ten figures, so that their order is that
- * of their numbers. */
-static bool is_plain(const char *node, const char *sequence)
-{
-    return strspn(sequence, "0123456789") == 10 && sequence[10] == '\0' &&
-           slots_before(node, sequence) == 0;
-}
-
-/* The first of these that is no less. */
-static int first_from(const simba__zk_standing *all,
-                      int count,
-                      uint64_t position)
-{
-    int begin = 0;
-
-    while (begin < count) {
-        int middle = begin + (count - begin) / 2;
-
-        if (all[middle].own_at < position) {
-            begin = middle + 1;
-        } else {
-            count = middle;
-        }
-    }
-    return begin;
-}
-
-/* Each child is ours, or stands between two of ours. */
-bool simba__zk_stand_all(char *const *children,
-                         int count,
-                         simba__zk_standing *standings,
-                         int own_count)
-{
-    simba__zk_standing all = {.lowest = -1, .before = -1, .own = -1};
-
-    for (int i = 0; i < own_count; i++) {
-        uint64_t at = standings[i].own_at;
-
-        standings[i] = all;
-        standings[i].own_at = at;
-    }
-    for (int i = 0; i < count; i++) {
-        const char *sequence = simba__zk_sequence(children[i]);
-        simba__zk_standing *one;
-        uint64_t at;
-
-        if (sequence == NULL) {
-            continue;
-        }
-        if (!is_plain(children[i], sequence)) {
-            return false;
-        }
-        at = strtoull(sequence, NULL, 10) + 1;
-        all.latches++;
-        if (all.lowest < 0 || at < all.lowest_at) {
-            all.lowest = i;
-            all.lowest_at = at;
-        }
-        one = &standings[first_from(standings, own_count, at)];
-        if (one == &standings[own_count]) {
-            continue; /* behind all of ours */
-        }
-        if (at == one->own_at) {
-            one->own = i;
-        } else if (one->before < 0 || at > one->before_at) {
-            one->before = i;
-            one->before_at = at;
-        }
-    }
-    for (int i = 0; i < own_count; i++) {
-        simba__zk_standing *one = &standings[i];
-
-        if (one->before < 0) {
-            one->before = all.before;
-            one->before_at = all.before_at;
-        }
-        all.before = one->own < 0 ? one->before : one->own;
-        all.before_at = one->own < 0 ? one->before_at : one->own_at;
-        one->lowest = all.lowest;
-        one->lowest_at = all.lowest_at;
-        one->latches = all.latches;
-        one->owned = all.latches > 0;
-        one->is_owner = one->own >= 0 && one->own == one->lowest;
-        one->is_head = one->before >= 0 && one->before == one->lowest;
-        one->watched.other = (uint32_t)one->before;
-    }
-    return true;
+    return watched;
 }
 
 /* --- serial numbers ------------------------------------------------------ */

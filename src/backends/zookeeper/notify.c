@@ -204,13 +204,12 @@ void simba__zk_observe(simba_session_mutex *base)
 
 /* --- events -------------------------------------------------------------- */
 
-char *simba__zk_before(char *before, int count, const char *node)
+char *simba__zk_before(char *before, const char *node)
 {
-    while (count > 0 && strcmp(before, node) != 0) {
+    while (before != NULL && *before != '\0' && strcmp(before, node) != 0) {
         before += strlen(before) + 1;
-        count--;
     }
-    return count > 0 ? before : NULL;
+    return before == NULL || *before == '\0' ? NULL : before;
 }
 
 /* Is it one before this latch? Then its watch has served; the others stay. */
@@ -218,26 +217,17 @@ static bool take_before(simba__zk_latch *latch,
                         const char *node,
                         uint64_t position)
 {
-    char *found, *end;
+    char *found = simba__zk_before(latch->before, node), *rest, *end;
 
-    if (latch->before == NULL) {
-        bool is_ours =
-            latch->before_count > 0 && latch->before_from == position;
-
-        latch->before_count -= is_ours && latch->are_watched;
-        return is_ours;
-    }
-    found = simba__zk_before(latch->before, latch->before_count, node);
     if (found != NULL && latch->are_watched) {
-        end = latch->before;
-        for (int i = 0; i < latch->before_count; i++) {
+        rest = end = found + strlen(found) + 1;
+        while (*end != '\0') {
             end += strlen(end) + 1;
         }
-        node = found + strlen(found) + 1;
-        memmove(found, node, (size_t)(end - node));
-        latch->before_count--;
+        memmove(found, rest, (size_t)(end - rest) + 1);
     }
-    return found != NULL;
+    return found != NULL ||
+           (latch->before == NULL && latch->before_from == position);
 }
 
 /* One of ours leaves the queue. Whoever stood behind it stands behind the one
@@ -248,15 +238,13 @@ static bool inherit(simba__zk_latch *latch, uint64_t position)
 
     if (latch->before != NULL || latch->before_from != position ||
         !latch->are_watched || left == NULL || !left->are_watched ||
-        left->before_count != 1 || left->base.is_unwatched ||
-        left->base.slots != 0) {
+        left->base.is_unwatched || left->base.slots != 0) {
         return false;
     }
     latch->before = left->before;
     latch->before_from = left->before_from;
     latch->base.is_head = left->base.is_head;
     left->before = NULL;
-    left->before_count = 0;
     left->are_watched = false;
     return true;
 }
@@ -344,19 +332,19 @@ static bool ask_before(simba__zk *self, const simba__zk_latch *latch)
     const simba__zk_latch *previous = simba__zk_previous(latch);
     const char *mutex = simba_session_mutex_name(latch->base.mutex);
     const char *name = latch->before;
-    char node[SIMBA__ZK_NODE_SIZE];
+    char node[SIMBA__ZK_NODE_SIZE + 1];
 
-    if (name == NULL && latch->before_count > 0) {
+    if (name == NULL) {
         if (previous == NULL ||
             (previous->is_watched && !previous->base.is_leaving)) {
             return previous != NULL; /* it is asked for by itself */
         }
         simba__zk_node(previous, node);
+        node[strlen(node) + 1] = '\0';
         name = node;
     }
-    for (int i = 0; i < latch->before_count; i++) {
+    for (; *name != '\0'; name += strlen(name) + 1) {
         simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, mutex, name);
-        name += strlen(name) + 1;
     }
     return true;
 }

@@ -32,7 +32,7 @@ static bool joins(const latch_t *latch)
     return latch->base.acquire != NULL && latch->base.acquire->join;
 }
 
-static void tell_owner(latch_t *latch, const simba_owner *owner, uint64_t at)
+static void tell_owner(latch_t *latch, const simba_owner *owner, uint32_t at)
 {
     simba_entry_owner(&latch->base, owner);
     if (owner->id[0] != '\0') {
@@ -55,31 +55,29 @@ static void note_previous(latch_t *latch)
 static void take_queue(latch_t *latch)
 {
     simba__zk_task *task = latch->task;
-    int rc = task->is_asking ? SIMBA__ZK_OK : task->batch.replies[0].rc;
+    const simba__zk_reply *replies = task->batch.replies;
+    const simba__zk_reply *last = simba__zk_step_reply(latch);
+    int rc = SIMBA__ZK_OK;
     simba_owner owner;
 
-    for (int i = 0; task->is_asking && i < task->asked_count; i++) {
-        rc = rc == SIMBA__ZK_OK ? task->batch.replies[i].rc : rc;
+    for (int i = 0; i < task->asked_count && rc == SIMBA__ZK_OK; i++) {
+        rc = replies[i].rc;
     }
     latch->are_watched =
-        task->is_asking && rc == SIMBA__ZK_OK && !task->has_gone;
+        task->is_joining && rc == SIMBA__ZK_OK && !task->has_gone;
     latch->base.is_unwatched &= !latch->are_watched;
-    if (rc != SIMBA__ZK_OK) {
-        simba_entry_unwatched(&latch->base);
-    }
     note_previous(latch);
     if (joins(latch) &&
-        (rc == SIMBA__ZK_NO_NODE || task->has_gone || !task->is_asking)) {
+        (rc == SIMBA__ZK_NO_NODE || task->has_gone || !task->is_joining)) {
         send_look(latch); /* it went before it could be watched, or the one
                            * who joins came after that was asked for */
     } else if (joins(latch) && rc != SIMBA__ZK_OK) {
         simba__zk_step_fail(latch, rc);
     } else {
-        owner =
-            task->is_told ? simba_told_owner_read(latch->base.mutex->owner)
-            : simba__zk_step_reply(latch)->rc == SIMBA__ZK_OK
-                ? simba__zk_owner_of(simba__zk_step_reply(latch), task->lowest)
-                : simba_owner_none();
+        owner = task->is_told ? simba_told_owner_read(latch->base.mutex->owner)
+                : last->rc == SIMBA__ZK_OK
+                    ? simba__zk_owner_of(last, task->lowest_slots)
+                    : simba_owner_none();
         tell_owner(latch, &owner, task->lowest_at);
         latch->base.wait_ms = simba__zk_full_lease_ms(&latch->base);
         simba__zk_watch_own(latch);
@@ -101,82 +99,84 @@ static void refuse_wrapped(latch_t *latch)
     simba__zk_step_finish(latch, SIMBA_EMISCONFIG, &error);
 }
 
-static void owns(latch_t *latch, const char *node)
+static void owns(latch_t *latch)
 {
     simba__zk_reply self = {.stat = {.czxid = (int64_t)latch->base.token,
                                      .ctime_ms = latch->ctime_ms},
                             .data = (char *)latch->base.id,
                             .length = (int)strlen(latch->base.id)};
-    simba_owner owner = simba__zk_owner_of(&self, node);
+    simba_owner owner = simba__zk_owner_of(&self, latch->base.slots);
 
     simba__zk_watch_own(latch);
     tell_owner(latch, &owner,
-               latch->base.slots == 0 ? latch->base.position : 0);
+               latch->base.slots == 0 ? (uint32_t)latch->base.position : 0);
     simba__zk_step_stands(latch, SIMBA_STANDS_FIRST);
 }
 
 /* Watches those before it, which are the first names of `before`, or the one of
  * ours; and asks who owns the mutex, unless that was told. One on existence
  * would be set on what is gone. */
-static void send_queue(latch_t *latch)
+static void send_queue(latch_t *latch, const char *lowest)
 {
     simba__zk_task *task = latch->task;
     const simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
-    char node[SIMBA__ZK_NODE_SIZE];
-    const char *name = latch->before, *last = "";
+    char previous[SIMBA__ZK_NODE_SIZE];
+    const char *node = latch->before, *last = "";
 
-    task->asked_count = joins(latch) ? task->asked_count : 0;
-    if (name == NULL && simba__zk_previous(latch) == NULL) {
-        send_look(latch); /* it has gone meanwhile */
-        return;
-    }
-    if (name == NULL) {
-        simba__zk_node(simba__zk_previous(latch), node);
-        name = node;
+    if (node == NULL) {
+        simba__zk_node((const latch_t *)latch->base.previous, previous);
+        node = previous;
     }
     simba__zk_step_clear(latch);
+    task->is_joining = joins(latch);
+    task->asked_count = task->is_joining ? task->asked_count : 0;
     for (int i = 0; i < task->asked_count; i++) {
-        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, name);
-        last = name;
-        name += strlen(name) + 1;
+        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, node);
+        last = node;
+        node += strlen(node) + 1;
     }
+    task->lowest_at = (uint32_t)simba__zk_position(lowest);
+    task->lowest_slots = simba__zk_slots(lowest);
     task->is_told = task->asked_count > 0 && mutex->base.owner != NULL &&
                     mutex->told_at == task->lowest_at;
-    if (!task->is_told && strcmp(last, task->lowest) != 0) {
-        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA, task->lowest);
+    if (!task->is_told && strcmp(last, lowest) != 0) {
+        simba__zk_step_ask(latch, SIMBA__ZK_GET_DATA, lowest);
     }
     /* Until the reply has come nobody watches them, whatever ends it. */
-    task->is_asking = joins(latch);
     task->has_gone = false;
-    if (task->is_asking) {
+    if (task->is_joining) {
         simba_entry_unwatched(&latch->base);
     }
+    task->is_asking = true;
     simba__zk_step_send(latch, take_queue);
 }
 
 /* Where it stands among the children. */
-static void take_standing(latch_t *latch)
+static void take_standing(latch_t *latch, simba__zk_queue *queue)
 {
-    simba__zk_task *task = latch->task;
+    simba_entry *entry = &latch->base;
+    bool is_made = (int64_t)entry->token > 0 && entry->position != 0;
+    int own = is_made ? simba__zk_find(queue, entry->position) : -1;
+    bool are_kept = simba__zk_keep_others(latch, queue, own);
     char node[SIMBA__ZK_NODE_SIZE];
 
-    if ((int64_t)latch->base.token <= 0 || latch->base.position == 0) {
-        task->is_found = task->is_owner = false; /* no server made that */
-    }
+    entry->is_head = own >= 0 && own == queue->owned;
+    entry->owned = (uint32_t)queue->owned;
+    entry->least = queue->slots;
+    simba__zk_confirm(latch, queue);
     simba__zk_node(latch, node);
-    if (task->is_found && latch->base.step == SIMBA_STEP_PUT &&
-        simba__zk_is_wrapped(node)) {
-        refuse_wrapped(latch);
-    } else if (task->is_owner) {
-        owns(latch, node);
-    } else if (!task->is_found) {
+    if (own < 0) {
         /* Vanished; or not among the children right after it was made, so gone
-         * again. */
+         * again; or no server made that. */
         simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
-    } else if (latch->before_count == 0 || task->lowest == NULL) {
+    } else if (entry->step == SIMBA_STEP_PUT && simba__zk_is_wrapped(node)) {
+        refuse_wrapped(latch);
+    } else if (own < queue->owned) {
+        owns(latch);
+    } else if (!are_kept) {
         simba__zk_step_fail(latch, SIMBA__ZK_NO_MEMORY);
     } else {
-        send_queue(latch);
+        send_queue(latch, queue->nodes[0]);
     }
 }
 
@@ -194,35 +194,26 @@ static void ask_check(latch_t *latch, const char *node)
 
 static void take_look(latch_t *latch)
 {
-    int rc = simba__zk_step_reply(latch)->rc;
-
-    if (rc == SIMBA__ZK_OK) {
+    if (simba__zk_step_reply(latch)->rc == SIMBA__ZK_OK) {
         simba__zk_step_await(latch, take_standing);
-    } else if (rc == SIMBA__ZK_NO_NODE) {
-        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
     } else {
-        simba__zk_step_fail(latch, rc);
+        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
     }
 }
 
 /* It is the lowest, if it is there. */
 static void take_lowest(latch_t *latch)
 {
-    int rc = simba__zk_step_reply(latch)->rc;
-
-    latch->task->is_found = latch->task->is_owner = rc == SIMBA__ZK_OK;
-    if (!simba__zk_is_by_quorum(rc)) {
-        simba__zk_step_fail(latch, rc);
+    if (simba__zk_step_reply(latch)->rc != SIMBA__ZK_OK) {
+        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
         return;
     }
-    if (rc == SIMBA__ZK_OK) {
-        SIMBA__ZK_MUTEX(latch->base.mutex)->floor = latch->base.position;
-        latch->base.is_head = false;
-        latch->base.owned = 1;
-        latch->base.least = 0;
-        simba__zk_forget_others(latch);
-    }
-    take_standing(latch);
+    SIMBA__ZK_MUTEX(latch->base.mutex)->floor = (uint32_t)latch->base.position;
+    latch->base.is_head = false;
+    latch->base.owned = 1;
+    latch->base.least = 0;
+    simba__zk_forget_others(latch);
+    owns(latch);
 }
 
 static void send_look(latch_t *latch)
@@ -332,10 +323,8 @@ static void take_identity(latch_t *latch)
 {
     const simba__zk_reply *found = simba__zk_step_reply(latch);
 
-    if (!simba__zk_is_by_quorum(found->rc)) {
-        simba__zk_step_fail(latch, found->rc);
-    } else if (found->rc == SIMBA__ZK_OK &&
-               found->stat.session == latch->task->batch.session->id) {
+    if (found->rc == SIMBA__ZK_OK &&
+        found->stat.session == latch->task->batch.session->id) {
         node_is_there(latch, found);
         send_look(latch);
     } else {
@@ -346,13 +335,8 @@ static void take_identity(latch_t *latch)
 
 static void take_deleted(latch_t *latch)
 {
-    if (simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
-        simba__zk_gone(SIMBA__ZK_MUTEX(latch->base.mutex),
-                       latch->base.position);
-        simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
-    } else {
-        simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
-    }
+    simba__zk_gone(SIMBA__ZK_MUTEX(latch->base.mutex), latch->base.position);
+    simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
 }
 
 /* About our node alone. */
@@ -366,14 +350,21 @@ static void send_node(latch_t *latch, int op, void (*taken)(latch_t *latch))
     simba__zk_step_send(latch, taken);
 }
 
-static void take_found(latch_t *latch)
+/* By how its name begins. */
+static void take_found(latch_t *latch, simba__zk_queue *queue)
 {
     bool is_removal = latch->base.step == SIMBA_STEP_REMOVE;
-    bool is_found = latch->task->is_found;
+    char prefix[SIMBA__ZK_PREFIX_SIZE];
+    int own;
 
-    if (is_found && is_removal) { /* its name is enough */
+    simba__zk_latch_prefix(latch, prefix);
+    own = simba__zk_find_prefix(queue, prefix);
+    if (own >= 0) {
+        latch->base.position = simba__zk_position(queue->nodes[own]);
+    }
+    if (own >= 0 && is_removal) { /* its name is enough */
         send_node(latch, SIMBA__ZK_DELETE, take_deleted);
-    } else if (is_found) {
+    } else if (own >= 0) {
         send_node(latch, SIMBA__ZK_GET_DATA, take_identity);
     } else if (is_removal) {
         simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
@@ -385,11 +376,7 @@ static void take_found(latch_t *latch)
 
 static void take_check(latch_t *latch)
 {
-    if (simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
-        simba__zk_step_await(latch, take_found);
-    } else {
-        simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
-    }
+    simba__zk_step_await(latch, take_found);
 }
 
 static void send_find(latch_t *latch)

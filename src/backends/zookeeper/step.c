@@ -18,14 +18,10 @@ void simba__zk_latch_prefix(const latch_t *latch,
     simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
 }
 
-/* As servers write it, also where the number has wrapped. */
 void simba__zk_node(const latch_t *latch, char node[SIMBA__ZK_NODE_SIZE])
 {
-    char prefix[SIMBA__ZK_PREFIX_SIZE];
-
-    simba__zk_latch_prefix(latch, prefix);
-    snprintf(node, SIMBA__ZK_NODE_SIZE, "%s%010d", prefix,
-             (int)(int32_t)(uint32_t)(latch->base.position - 1));
+    simba__zk_latch_prefix(latch, node);
+    simba__zk_sequence_of(latch->base.position, node + strlen(node));
 }
 
 /* --- steps --------------------------------------------------------------- */
@@ -33,7 +29,6 @@ void simba__zk_node(const latch_t *latch, char node[SIMBA__ZK_NODE_SIZE])
 void simba__zk_step_free(simba__zk_task *task)
 {
     simba__zk_batch_fini(&task->batch);
-    free(task->lowest);
     free(task);
 }
 
@@ -96,6 +91,7 @@ bool simba__zk_step_begin(latch_t *latch)
 void simba__zk_step_clear(latch_t *latch)
 {
     simba__zk_begin(&latch->task->batch, SIMBA__ZK(latch->base.store));
+    latch->task->is_asking = false;
 }
 
 void simba__zk_step_ask(latch_t *latch, int op, const char *node)
@@ -171,11 +167,103 @@ static void await_list(latch_t *latch)
     send_list(mutex);
 }
 
-/* `listed` comes when the children are known. */
-void simba__zk_step_await(latch_t *latch, void (*listed)(latch_t *latch))
+void simba__zk_step_await(latch_t *latch, simba__zk_listed *listed)
 {
     latch->task->listed = listed;
     await_list(latch);
+}
+
+/* Those of whom a list tells no longer await one, and are told; its names are
+ * still there then. Since they are in a step, none of them goes before. */
+static void serve(simba__zk_mutex *mutex,
+                  uint32_t number,
+                  const simba__zk_reply *all)
+{
+    latch_t **at = &mutex->awaiting, *served = NULL, **last = &served, *latch;
+    simba__zk_queue queue;
+
+    while ((latch = *at) != NULL) {
+        if (latch->task->list > number) {
+            at = &latch->task->next;
+        } else {
+            *at = latch->task->next;
+            *last = latch;
+            last = &latch->task->next;
+        }
+    }
+    mutex->last = at;
+    *last = NULL;
+    simba__zk_queue_read(&queue, all->names, all->count);
+    if (!queue.is_plain) {
+        mutex->told_at = 0;
+    }
+    mutex->floor = queue.is_plain && queue.count > 0
+                       ? (uint32_t)simba__zk_position(queue.nodes[0])
+                       : 0;
+    while ((latch = served) != NULL) {
+        served = latch->task->next;
+        if (simba__zk_is_by_quorum(all->rc)) {
+            latch->task->listed(latch, &queue);
+        } else {
+            simba__zk_step_fail(latch, all->rc);
+        }
+    }
+}
+
+/* The connection went with it: those who await it have no other. */
+static void fail_awaiting(simba__zk_mutex *mutex,
+                          int status,
+                          const simba_error *error)
+{
+    latch_t *latch = mutex->awaiting, *next;
+
+    mutex->awaiting = NULL;
+    for (; latch != NULL; latch = next) {
+        next = latch->task->next;
+        simba__zk_step_finish(latch, status, error);
+    }
+}
+
+static void on_done(simba__zk_batch *batch)
+{
+    latch_t *latch = batch->user;
+    simba__zk_task *task = latch->task;
+    simba_session_store *store = latch->base.store;
+    simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
+    bool is_lister = mutex->lister == latch;
+    uint32_t number = task->list;
+    int status = batch->status;
+    const simba_error *error = batch->error;
+    simba__zk_reply all = {0};
+
+    mutex->base.holds++;
+    if (is_lister) {
+        mutex->lister = NULL;
+        mutex->is_serving = true;
+    }
+    if (is_lister && status == SIMBA_OK) {
+        all = batch->replies[--batch->count];
+    }
+    if (status != SIMBA_OK) {
+        simba__zk_step_finish(latch, status, error);
+    } else if (batch->count > 0 && !task->is_asking &&
+               !simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
+        simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
+    } else {
+        task->taken(latch);
+    }
+    if (is_lister && status == SIMBA_OK) {
+        serve(mutex, number, &all);
+        simba__zk_reply_fini(&all);
+    } else if (is_lister) {
+        fail_awaiting(mutex, status, error);
+    }
+    if (is_lister) {
+        mutex->is_serving = false;
+        send_list(mutex);
+    }
+    mutex->base.holds--;
+    simba_session_mutex_tidy(store, &mutex->base);
 }
 
 /* --- who else is there --------------------------------------------------- */
@@ -200,8 +288,7 @@ void simba__zk_forget_others(latch_t *latch)
 {
     free(latch->before);
     latch->before = NULL;
-    latch->before_count = 0;
-    latch->before_from = UINT64_MAX;
+    latch->before_from = UINT32_MAX;
     latch->are_watched = false;
 }
 
@@ -216,129 +303,83 @@ latch_t *simba__zk_previous(const latch_t *latch)
 }
 
 /* Is the one before it of this process, and told of by its own watch? */
-static bool is_behind_ours(const latch_t *latch,
-                           const simba__zk_standing *where)
+static bool is_behind_ours(const latch_t *latch, const char *before)
 {
     const simba_entry *previous = latch->base.previous;
 
     return latch->base.slots == 0 && previous != NULL &&
            previous->state == SIMBA_KEY_PRESENT && !previous->is_leaving &&
-           previous->position == where->before_at;
+           previous->position == simba__zk_position(before);
 }
 
-/* Who is to be watched; without memory nobody. After one of several went the
- * others are watched still: they stand last here, and are not asked for again.
- */
-static void keep_before(latch_t *latch,
-                        const simba__zk_standing *where,
-                        char *const *names)
+static const char *watched_node(const simba__zk_queue *queue,
+                                const simba_crowd_watched *watched,
+                                uint32_t i)
 {
-    const simba_crowd_watched *watched = &where->watched;
-    int count = (int)(watched->end - watched->begin) + 1;
-    char *was = latch->before;
-    int kept = latch->are_watched && latch->base.is_unwatched && was != NULL
-                   ? latch->before_count
-                   : 0;
-    struct simba__text texts[2] = {{0}, {0}}; /* to be asked for, and kept */
+    uint32_t nearest = watched->end - i;
 
+    return queue
+        ->nodes[nearest > watched->begin ? nearest - 1 : watched->other];
+}
+
+/* After one of several went the others are watched still: they stand last here,
+ * and are not asked for again. */
+static bool keep_before(latch_t *latch,
+                        const simba__zk_queue *queue,
+                        simba_crowd_watched watched)
+{
+    uint32_t count = watched.end - watched.begin + 1;
+    bool are_kept = latch->are_watched && latch->base.is_unwatched;
+    char *was = latch->before, *asked, *kept;
+    size_t size = 1; /* an empty name is the end */
+
+    for (uint32_t i = 0; i < count; i++) {
+        size += strlen(watched_node(queue, &watched, i)) + 1;
+    }
     latch->before = NULL;
     simba__zk_forget_others(latch);
-    for (int i = 1; i <= count; i++) {
-        const char *name =
-            names[i < count ? watched->end - (uint32_t)i : watched->other];
-        bool is_kept = simba__zk_before(was, kept, name) != NULL;
-        uint64_t position = simba__zk_position(name);
+    asked = latch->before = calloc(1, size);
+    kept = asked + size - 1;
+    for (uint32_t i = 0; asked != NULL && i < count; i++) {
+        const char *node = watched_node(queue, &watched, i);
+        uint32_t position = (uint32_t)simba__zk_position(node);
 
+        size = strlen(node) + 1;
         if (position < latch->before_from) {
             latch->before_from = position;
         }
-        latch->task->asked_count += !is_kept;
-        latch->before_count++;
-        simba__text_add(&texts[is_kept], name, strlen(name) + 1);
-    }
-    if (texts[1].length > 0) {
-        simba__text_add(&texts[0], texts[1].bytes, texts[1].length);
-    }
-    if (!texts[0].is_failed && !texts[1].is_failed && texts[0].length > 0) {
-        latch->before = malloc(texts[0].length);
-    }
-    if (latch->before != NULL) {
-        memcpy(latch->before, texts[0].bytes, texts[0].length);
-    } else {
-        simba__zk_forget_others(latch);
-    }
-    simba__text_fini(&texts[0]);
-    simba__text_fini(&texts[1]);
-    free(was);
-}
-
-static void keep_others(latch_t *latch,
-                        const simba__zk_standing *where,
-                        char *const *names)
-{
-    simba__zk_task *task = latch->task;
-
-    free(task->lowest);
-    task->lowest = where->lowest < 0 ? NULL : strdup(names[where->lowest]);
-    task->lowest_at = where->lowest_at;
-    task->asked_count = 0;
-    if (where->before < 0 || where->is_owner) {
-        simba__zk_forget_others(latch);
-    } else if (is_behind_ours(latch, where)) {
-        simba__zk_forget_others(latch);
-        latch->before_from = where->before_at;
-        latch->before_count = task->asked_count = 1;
-    } else {
-        keep_before(latch, where, names);
-    }
-}
-
-/* --- what a list tells --------------------------------------------------- */
-
-/* A list, and what was made of it. */
-struct list {
-    const simba__zk_reply *all;
-    uint64_t *positions; /* of the latches, in their order; NULL: no memory */
-    int position_count;
-    uint32_t owned;
-    latch_t *served; /* those of whom it tells, how many, where they stand */
-    int count;
-    simba__zk_standing *places;
-};
-
-static int by_position(const void *a, const void *b)
-{
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
-
-    return (one > other) - (one < other);
-}
-
-static void sort_positions(struct list *list)
-{
-    const simba__zk_reply *all = list->all;
-
-    list->positions = calloc((size_t)all->count + 1, sizeof(uint64_t));
-    for (int i = 0; list->positions != NULL && i < all->count; i++) {
-        if (simba__zk_sequence(all->names[i]) != NULL) {
-            list->positions[list->position_count++] =
-                simba__zk_position(all->names[i]);
+        if (are_kept && simba__zk_before(was, node) != NULL) {
+            kept -= size;
+            memcpy(kept, node, size);
+        } else {
+            memcpy(asked, node, size);
+            asked += size;
+            latch->task->asked_count++;
         }
     }
-    if (list->positions != NULL) {
-        qsort(list->positions, (size_t)list->position_count, sizeof(uint64_t),
-              by_position);
-    }
+    free(was);
+    return asked != NULL;
 }
 
-static int find(const struct list *list, uint64_t position)
+bool simba__zk_keep_others(latch_t *latch,
+                           const simba__zk_queue *queue,
+                           int own)
 {
-    const uint64_t *found =
-        list->positions == NULL
-            ? NULL
-            : bsearch(&position, list->positions, (size_t)list->position_count,
-                      sizeof position, by_position);
+    const char *before;
 
-    return found == NULL ? -1 : (int)(found - list->positions);
+    latch->task->asked_count = 0;
+    if (own < queue->owned) {
+        simba__zk_forget_others(latch);
+        return true;
+    }
+    before = queue->nodes[own - 1];
+    if (!is_behind_ours(latch, before)) {
+        return keep_before(latch, queue, simba__zk_watched(queue, own));
+    }
+    simba__zk_forget_others(latch);
+    latch->before_from = (uint32_t)simba__zk_position(before);
+    latch->task->asked_count = 1;
+    return true;
 }
 
 /* Who is still there, behind the same ones, waits on. Who is not has missed
@@ -346,187 +387,23 @@ static int find(const struct list *list, uint64_t position)
 static bool is_confirmed(const simba_entry *entry, void *user)
 {
     const latch_t *latch = (const latch_t *)entry;
-    const struct list *list = user;
-    int own = find(list, entry->position);
-    bool are_there = latch->before_count > 0;
-    const char *name = latch->before;
+    const simba__zk_queue *queue = user;
+    int own = simba__zk_find(queue, entry->position);
+    const char *node = latch->before;
+    bool are_there = node != NULL
+                         ? *node != '\0'
+                         : simba__zk_find(queue, latch->before_from) >= 0;
 
-    if (name == NULL) {
-        are_there &= find(list, latch->before_from) >= 0;
+    for (; node != NULL && *node != '\0'; node += strlen(node) + 1) {
+        are_there &= simba__zk_find(queue, simba__zk_position(node)) >= 0;
     }
-    for (int i = 0; name != NULL && i < latch->before_count; i++) {
-        are_there &= find(list, simba__zk_position(name)) >= 0;
-        name += strlen(name) + 1;
-    }
-    ((simba_entry *)entry)->is_head = own >= 0 && (uint32_t)own == list->owned;
+    ((simba_entry *)entry)->is_head = own >= 0 && own == queue->owned;
     return own >= 0 && are_there;
 }
 
-static void take_place(latch_t *latch,
-                       const simba__zk_standing *where,
-                       struct list *list)
+void simba__zk_confirm(const latch_t *latch, simba__zk_queue *queue)
 {
-    simba__zk_task *task = latch->task;
-
-    task->is_found = where->own >= 0;
-    task->is_owner = where->is_owner;
-    latch->base.is_head = where->is_head;
-    latch->base.owned = where->owned;
-    latch->base.least = where->slots;
-    keep_others(latch, where, list->all->names);
-    if (task->is_found && latch->base.state != SIMBA_KEY_PRESENT) {
-        latch->base.position = simba__zk_position(list->all->names[where->own]);
+    if (latch->base.mutex->looker == &latch->base && queue->count > 0) {
+        simba_session_confirm(latch->base.mutex, is_confirmed, queue);
     }
-    if (latch->base.mutex->looker == &latch->base && list->all->count > 0) {
-        list->owned = where->owned;
-        sort_positions(list);
-        simba_session_confirm(latch->base.mutex, is_confirmed, list);
-        free(list->positions);
-        list->positions = NULL;
-        list->position_count = 0;
-    }
-}
-
-static void find_place(const latch_t *latch,
-                       const simba__zk_reply *all,
-                       simba__zk_standing *place)
-{
-    char own[SIMBA__ZK_NODE_SIZE];
-
-    if (latch->base.state == SIMBA_KEY_PRESENT) {
-        simba__zk_node(latch, own);
-    } else {
-        simba__zk_latch_prefix(latch, own);
-    }
-    simba__zk_stand(all->names, all->count, own, place);
-}
-
-/* Where each of them stands: by its position or, if that is not known, by how
- * its name begins. */
-static void find_places(simba__zk_mutex *mutex, struct list *list)
-{
-    const simba__zk_reply *all = list->all;
-    simba__zk_standing *place = list->places;
-    bool is_plain, are_known = true;
-
-    for (latch_t *l = list->served; l != NULL; l = l->task->next, place++) {
-        place->own_at = l->base.position;
-        are_known &=
-            l->base.state == SIMBA_KEY_PRESENT &&
-            (place == list->places || place->own_at > place[-1].own_at);
-    }
-    is_plain = simba__zk_stand_all(all->names, all->count, list->places,
-                                   are_known ? list->count : 0);
-    mutex->floor = 0;
-    mutex->told_at = is_plain ? mutex->told_at : 0;
-    place = list->places;
-    for (latch_t *l = list->served; l != NULL; l = l->task->next, place++) {
-        if (!is_plain || !are_known) {
-            find_place(l, all, place);
-        }
-        if (is_plain && place->lowest >= 0) {
-            mutex->floor = place->lowest_at;
-        }
-        take_place(l, place, list);
-    }
-}
-
-/* Those of whom a list tells no longer await one. Since they are in a step,
- * none of them goes before it is served. */
-static void take_awaiting(simba__zk_mutex *mutex,
-                          uint64_t number,
-                          struct list *list)
-{
-    latch_t **at = &mutex->awaiting, **last = &list->served, *latch;
-
-    while ((latch = *at) != NULL) {
-        if (latch->task->list > number) {
-            at = &latch->task->next;
-        } else {
-            *at = latch->task->next;
-            latch->task->next = NULL;
-            *last = latch;
-            last = &latch->task->next;
-            list->count++;
-        }
-    }
-    mutex->last = at;
-}
-
-/* The children are known. */
-static void serve(simba__zk_mutex *mutex,
-                  uint64_t number,
-                  const simba__zk_reply *all)
-{
-    struct list list = {.all = all};
-    latch_t *latch, *next;
-
-    take_awaiting(mutex, number, &list);
-    list.places = calloc((size_t)list.count + 1, sizeof *list.places);
-    if (list.places != NULL && simba__zk_is_by_quorum(all->rc)) {
-        find_places(mutex, &list);
-    }
-    for (latch = list.served; latch != NULL; latch = next) {
-        next = latch->task->next;
-        if (list.places == NULL) {
-            simba__zk_step_fail(latch, SIMBA__ZK_NO_MEMORY);
-        } else if (!simba__zk_is_by_quorum(all->rc)) {
-            simba__zk_step_fail(latch, all->rc);
-        } else {
-            latch->task->listed(latch);
-        }
-    }
-    free(list.places);
-}
-
-/* The connection went with it: those who await it have no other. */
-static void fail_awaiting(simba__zk_mutex *mutex,
-                          int status,
-                          const simba_error *error)
-{
-    latch_t *latch = mutex->awaiting, *next;
-
-    mutex->awaiting = NULL;
-    for (; latch != NULL; latch = next) {
-        next = latch->task->next;
-        simba__zk_step_finish(latch, status, error);
-    }
-}
-
-static void on_done(simba__zk_batch *batch)
-{
-    latch_t *latch = batch->user;
-    simba_session_store *store = latch->base.store;
-    simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
-    bool is_lister = mutex->lister == latch;
-    uint64_t number = latch->task->list;
-    int status = batch->status;
-    const simba_error *error = batch->error;
-    simba__zk_reply all = {0};
-
-    mutex->base.holds++;
-    if (is_lister) {
-        mutex->lister = NULL;
-        mutex->is_serving = true;
-    }
-    if (is_lister && status == SIMBA_OK) {
-        all = batch->replies[--batch->count];
-    }
-    if (status == SIMBA_OK) {
-        latch->task->taken(latch);
-    } else {
-        simba__zk_step_finish(latch, status, error);
-    }
-    if (is_lister && status == SIMBA_OK) {
-        serve(mutex, number, &all);
-        simba__zk_reply_fini(&all);
-    } else if (is_lister) {
-        fail_awaiting(mutex, status, error);
-    }
-    if (is_lister) {
-        mutex->is_serving = false;
-        send_list(mutex);
-    }
-    mutex->base.holds--;
-    simba_session_mutex_tidy(store, &mutex->base);
 }

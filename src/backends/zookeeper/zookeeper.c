@@ -65,7 +65,7 @@ int simba__zk_unanswered(const simba__zk *self,
 
 /* Curator's latches need no id, and an admin writes what he likes: a latch has
  * an owner all the same. */
-simba_owner simba__zk_owner_of(const simba__zk_reply *reply, const char *node)
+simba_owner simba__zk_owner_of(const simba__zk_reply *reply, uint32_t slots)
 {
     size_t size = (size_t)reply->length;
     bool is_fine = size > 0 && size <= SIMBA_ID_MAX &&
@@ -76,7 +76,7 @@ simba_owner simba__zk_owner_of(const simba__zk_reply *reply, const char *node)
                                         : "(unreadable)",
                             (uint64_t)reply->stat.czxid, reply->stat.ctime_ms);
 
-    owner.slots = simba__zk_slots(node);
+    owner.slots = slots;
     owner.slot = owner.slots != 0 ? SIMBA_NO_SLOT : 0;
     return owner;
 }

@@ -64,7 +64,8 @@ enum {
     SIMBA__ZK_ESCAPED_SIZE = SIMBA_MUTEX_MAX_BYTES * 3 + 1,
     /* "_c_", a UUID, "-n" and a limit, "-latch-", and the NUL. */
     SIMBA__ZK_PREFIX_SIZE = 3 + 36 + 12 + 7 + 1,
-    /* ... and the ten digits, or eleven, that the server appends. */
+    /* The ten digits, or eleven, that the server appends, and the NUL. */
+    SIMBA__ZK_SEQUENCE_SIZE = 11 + 1,
     SIMBA__ZK_NODE_SIZE = SIMBA__ZK_PREFIX_SIZE + 11
 };
 
@@ -83,8 +84,6 @@ void simba__zk_prefix(simba_attempt attempt,
 
 /** What latch nodes are ordered by; NULL: no latch. */
 const char *simba__zk_sequence(const char *node);
-/** For qsort() and bsearch() of nodes: latches in their order, then others. */
-int simba__zk_by_sequence(const void *a, const void *b);
 /** How many may own beside a latch, itself included; 0: it alone. */
 uint32_t simba__zk_slots(const char *node);
 
@@ -92,39 +91,31 @@ uint32_t simba__zk_slots(const char *node);
  * number sorts before those that came earlier. */
 bool simba__zk_is_wrapped(const char *node);
 
-/** A latch's sequence number as a position in the queue: never 0. */
+/** A latch's sequence number as a position in the queue: never 0, and of 33
+ * bits at most; and the way back, as servers write it. */
 uint64_t simba__zk_position(const char *node);
+void simba__zk_sequence_of(uint64_t position,
+                           char sequence[SIMBA__ZK_SEQUENCE_SIZE]);
 
-/* Where a latch stands among the children of its mutex. */
-typedef struct simba__zk_standing {
-    int lowest; /* indices of children; -1: none */
-    int before; /* the one just before ours */
-    int own;
-    uint64_t lowest_at, before_at; /* their positions, if they are there */
-    uint64_t own_at;               /* told to simba__zk_stand_all() */
-    int latches;                   /* how many */
-    bool is_sorted;                /* the children are: some have slots */
-    bool is_owner, is_head;        /* ours */
-    uint32_t owned, slots;         /* as in simba_crowd */
-    simba_crowd_watched watched;   /* if ours is not an owner */
-} simba__zk_standing;
+/* The latches of a mutex, in their order. */
+typedef struct simba__zk_queue {
+    char **nodes; /* and behind them other children */
+    int count;
+    int owned;      /* so many of the first own it */
+    uint32_t slots; /* as in simba_crowd */
+    bool is_plain;  /* all are exclusive and were numbered by servers, before
+                     * their counter wrapped */
+} simba__zk_queue;
 
-/** Look through the children for one that begins with `own`: the last that was
- * made, for a former session of ours may have left one, too. Children of which
- * some have slots are brought into their order first. */
-void simba__zk_stand(char **children,
-                     int count,
-                     const char *own,
-                     simba__zk_standing *standing);
-
-/** Where several latches stand, by their positions (`own_at`), which are in
- * order: once along the children for all of them. Of children that all are
- * exclusive and have ten figures; false: they are not, and each has to look for
- * itself. */
-bool simba__zk_stand_all(char *const *children,
-                         int count,
-                         simba__zk_standing *standings,
-                         int own_count);
+/** Bring the children of a mutex into their order. They stay the caller's. */
+void simba__zk_queue_read(simba__zk_queue *queue, char **children, int count);
+/** Where the latch with a position is; -1: nowhere. */
+int simba__zk_find(const simba__zk_queue *queue, uint64_t position);
+/** Where one is that begins so: the last that was made, for a former session of
+ * ours may have left one, too; -1: nowhere. */
+int simba__zk_find_prefix(const simba__zk_queue *queue, const char *prefix);
+/** Whom a latch has to watch that does not own. */
+simba_crowd_watched simba__zk_watched(const simba__zk_queue *queue, int own);
 
 /* What is to be seen of the node of a mutex. */
 typedef struct simba__zk_view {
@@ -263,36 +254,37 @@ void simba__zk_batch_fini(simba__zk_batch *batch);
 
 /* --- what the store keeps ------------------------------------------------ */
 
+/* The children are known. */
+typedef void simba__zk_listed(simba__zk_latch *latch, simba__zk_queue *queue);
+
 /* What a latch has asked for, while it waits for the answer. Thousands who wait
  * for their turn have none. */
 typedef struct simba__zk_task {
     simba__zk_batch batch; /* its user is the latch */
     /* When all were answered; and when the children are known. */
     void (*taken)(simba__zk_latch *latch);
-    void (*listed)(simba__zk_latch *latch);
-    uint64_t list;           /* the number of the list that tells of it */
-    simba__zk_latch *next;   /* of those who await a list */
-    int rounds;              /* batches for this step */
-    bool is_found, is_owner; /* among the children */
-    char *lowest;            /* its node; NULL: none */
-    uint64_t lowest_at;
+    simba__zk_listed *listed;
+    simba__zk_latch *next; /* of those who await a list */
+    uint32_t list;         /* the number of the list that tells of it */
+    int rounds;            /* batches for this step */
+    uint32_t lowest_at, lowest_slots;
     int asked_count; /* so many of those before are watched from now on */
-    bool is_asking;  /* for their watches, */
-    bool has_gone;   /* and one has gone meanwhile */
+    bool is_asking;  /* who else is there, so that failures may be */
+    bool is_joining; /* and watches those before, */
+    bool has_gone;   /* of which one has gone meanwhile */
     bool is_told;    /* the owner was told before */
 } simba__zk_task;
 
 /* One attempt: its node. The name of that follows from the attempt and the
- * position. */
+ * position. Thousands wait: every byte counts. */
 struct simba__zk_latch {
     simba_entry base;
     int64_t ctime_ms; /* its czxid is the token */
     simba__zk_task *task;
-    /* Those that are to be watched, each with its NUL, and how many; NULL: it
-     * is one, of this process, whose own watch will do. */
+    /* Those that are to be watched, each with its NUL, and an empty name; NULL:
+     * it is one, of this process, whose own watch will do. */
     char *before;
-    int before_count;
-    uint64_t before_from; /* no position of them is lower; UINT64_MAX: none */
+    uint32_t before_from; /* no position of them is lower; UINT32_MAX: none */
     bool are_watched;     /* all of them are */
     bool is_watched;      /* our own node is */
     bool is_due;          /* it will be, soon */
@@ -305,10 +297,10 @@ typedef struct simba__zk_mutex {
     /* One list of the children serves all who have asked before it. */
     simba__zk_latch *lister;           /* who has asked for it */
     simba__zk_latch *awaiting, **last; /* those who want one */
-    uint64_t lists;                    /* that were ever asked for */
+    uint32_t lists;                    /* that were ever asked for */
+    uint32_t floor;   /* no latch has a lower position; 0: not known */
+    uint32_t told_at; /* the position of the owner that was told last */
     bool is_serving;
-    uint64_t floor;   /* no latch has a lower position; 0: not known */
-    uint64_t told_at; /* the position of the owner that was told last */
 } simba__zk_mutex;
 
 /* A latch whose own node is to be watched, and from when on. */
@@ -388,8 +380,8 @@ int64_t simba__zk_budget_most_ms(int64_t lease_ms);
 /** See to it that there is a session, for who only looks. */
 void simba__zk_want_any(simba__zk *self);
 
-/** Whose a latch is, by its data and its name. */
-simba_owner simba__zk_owner_of(const simba__zk_reply *reply, const char *node);
+/** Whose a latch is, by its data and its slots. */
+simba_owner simba__zk_owner_of(const simba__zk_reply *reply, uint32_t slots);
 
 /* --- request.c: the author's part of a session store --------------------- */
 
@@ -409,7 +401,7 @@ void simba__zk_latch_prefix(const simba__zk_latch *latch,
 /** Begin a step; false: no memory, and it is done. */
 bool simba__zk_step_begin(simba__zk_latch *latch);
 /** Begin a batch for it, ask about a child of its mutex or about that, and send
- * it; `taken` comes when all were answered. */
+ * it; `taken` comes when all were answered, the last by a quorum. */
 void simba__zk_step_clear(simba__zk_latch *latch);
 void simba__zk_step_ask(simba__zk_latch *latch, int op, const char *node);
 void simba__zk_step_send(simba__zk_latch *latch,
@@ -418,8 +410,7 @@ void simba__zk_step_send(simba__zk_latch *latch,
  * simba__zk_step_await(), `listed` comes when they are known. */
 void simba__zk_step_send_listed(simba__zk_latch *latch,
                                 void (*taken)(simba__zk_latch *latch));
-void simba__zk_step_await(simba__zk_latch *latch,
-                          void (*listed)(simba__zk_latch *latch));
+void simba__zk_step_await(simba__zk_latch *latch, simba__zk_listed *listed);
 /** The last reply of the batch, the children apart. */
 const simba__zk_reply *simba__zk_step_reply(const simba__zk_latch *latch);
 
@@ -440,13 +431,19 @@ void simba__zk_gone(simba__zk_mutex *mutex, uint64_t position);
 /** The one before it, where that is of this process: the entry before, for they
  * come in order. NULL: it has left. */
 simba__zk_latch *simba__zk_previous(const simba__zk_latch *latch);
+/** Find whom it has to watch, where it stands; false: no memory. */
+bool simba__zk_keep_others(simba__zk_latch *latch,
+                           const simba__zk_queue *queue,
+                           int own);
 /** It has to watch nobody. */
 void simba__zk_forget_others(simba__zk_latch *latch);
+/** If it looks for all who wait, tell them. */
+void simba__zk_confirm(const simba__zk_latch *latch, simba__zk_queue *queue);
 
 /* --- notify.c ------------------------------------------------------------ */
 
-/** Where a node is among these names, each with its NUL; NULL: nowhere. */
-char *simba__zk_before(char *before, int count, const char *node);
+/** Where a node is among those before a latch; NULL: nowhere. */
+char *simba__zk_before(char *before, const char *node);
 /** The end: no watch of our own nodes is set any more. */
 void simba__zk_own_fini(simba__zk *self);
 

@@ -211,14 +211,16 @@ static inline const char *node_of(const struct who *who)
     static char path[256];
     char prefix[SIMBA__ZK_PREFIX_SIZE];
     struct String_vector children = {0, NULL};
-    simba__zk_standing where;
+    simba__zk_queue queue;
+    int own;
 
     assert_int_equal(zoo_get_children(admin.handle, mutex_path, 0, &children),
                      ZOK);
     simba__zk_prefix(who->attempt, 0, prefix);
-    simba__zk_stand(children.data, children.count, prefix, &where);
-    assert_true(where.own >= 0);
-    snprintf(path, sizeof path, "%s/%s", mutex_path, children.data[where.own]);
+    simba__zk_queue_read(&queue, children.data, children.count);
+    own = simba__zk_find_prefix(&queue, prefix);
+    assert_true(own >= 0);
+    snprintf(path, sizeof path, "%s/%s", mutex_path, queue.nodes[own]);
     deallocate_String_vector(&children);
     return path;
 }

@@ -67,16 +67,33 @@ TEST(test_names__order_is_by_what_follows_the_last_latch)
 {
     char *children[] = {"_c_b-latch-0000000007", "stray",
                         "x-latch-9-latch-0000000003", "_c_a-latch-0000000010"};
-    simba__zk_standing where;
+    simba__zk_queue queue;
 
-    simba__zk_stand(children, 4, "_c_a-latch-", &where);
-    assert_int_equal(where.own, 3);
-    assert_int_equal(where.lowest, 2);
-    assert_int_equal(where.before, 0);
-    assert_int_equal(where.latches, 3);
-    simba__zk_stand(children, 2, "_c_a-latch-", &where);
-    assert_int_equal(where.own, -1);
-    assert_int_equal(where.lowest, 0);
+    simba__zk_queue_read(&queue, children, 4);
+    assert_int_equal(queue.count, 3);
+    assert_string_equal(queue.nodes[0], "x-latch-9-latch-0000000003");
+    assert_string_equal(queue.nodes[1], "_c_b-latch-0000000007");
+    assert_string_equal(queue.nodes[2], "_c_a-latch-0000000010");
+    assert_string_equal(queue.nodes[3], "stray");
+    assert_int_equal(simba__zk_find_prefix(&queue, "_c_a-latch-"), 2);
+    assert_int_equal(simba__zk_find_prefix(&queue, "_c_c-latch-"), -1);
+    assert_int_equal(simba__zk_find_prefix(&queue, "stray"), -1);
+}
+
+TEST(test_names__of_two_that_begin_alike_the_last_made_counts)
+{
+    char *children[] = {"_c_a-latch-0000000007", "_c_a-latch-0000000003",
+                        "_c_b-latch-0000000009"};
+    simba__zk_queue queue;
+
+    simba__zk_queue_read(&queue, children, 3);
+    assert_int_equal(simba__zk_find_prefix(&queue, "_c_a-latch-"), 1);
+    children[0] = "_c_a-latch-2147483647";
+    children[1] = "_c_a-latch--2147483648"; /* and then they wrapped */
+    simba__zk_queue_read(&queue, children, 3);
+    assert_string_equal(
+        queue.nodes[simba__zk_find_prefix(&queue, "_c_a-latch-")],
+        "_c_a-latch--2147483648");
 }
 
 TEST(test_names__slots_stand_before_the_latch)
@@ -121,61 +138,42 @@ TEST(test_names__latches_with_slots_stand_in_the_same_queue)
     char *children[] = {"_c_c-n5-latch-0000000004", "_c_0-n3-latch-0000000002",
                         "stray", "_c_a-latch-0000000003",
                         "_c_b-n12-latch-0000000001"};
-    simba__zk_standing where;
+    simba__zk_queue queue;
+    simba_crowd_watched watched;
 
-    simba__zk_stand(children, 5, "_c_a-latch-", &where);
-    assert_string_equal(children[where.lowest], "_c_b-n12-latch-0000000001");
-    assert_string_equal(children[where.watched.other],
-                        "_c_0-n3-latch-0000000002");
-    assert_true(where.is_head && !where.is_owner);
-    assert_int_equal(where.owned, 2);
-    assert_int_equal(where.slots, 3);
-    simba__zk_stand(children, 5, "_c_c-n5-latch-", &where);
-    assert_string_equal(children[where.watched.other], "_c_a-latch-0000000003");
-    assert_int_equal(where.watched.begin, where.watched.end);
-    assert_true(!where.is_head && !where.is_owner);
-    simba__zk_stand(children, 5, "_c_0-n3-latch-", &where);
-    assert_true(where.is_owner);
-    assert_int_equal(simba__zk_position(children[where.own]), 3);
+    simba__zk_queue_read(&queue, children, 5);
+    assert_int_equal(queue.count, 4);
+    assert_int_equal(queue.owned, 2);
+    assert_int_equal(queue.slots, 3);
+    assert_false(queue.is_plain);
+    assert_int_equal(simba__zk_find(&queue, 4), 2);
+    watched = simba__zk_watched(&queue, 2);
+    assert_string_equal(queue.nodes[watched.other], "_c_0-n3-latch-0000000002");
+    watched = simba__zk_watched(&queue, 3);
+    assert_string_equal(queue.nodes[watched.other], "_c_a-latch-0000000003");
+    assert_int_equal(watched.begin, watched.end);
 }
 
-/* --- several at once ----------------------------------------------------- */
+/* --- the queue ----------------------------------------------------------- */
 
 enum { QUEUE = 12, NODE_TEXT = 40 };
 
-static void expect_same(const simba__zk_standing *one,
-                        const simba__zk_standing *other)
-{
-    assert_int_equal(one->lowest, other->lowest);
-    assert_int_equal(one->before, other->before);
-    assert_int_equal(one->own, other->own);
-    assert_int_equal(one->latches, other->latches);
-    assert_int_equal(one->is_owner, other->is_owner);
-    assert_int_equal(one->is_head, other->is_head);
-    assert_int_equal(one->owned, other->owned);
-    assert_int_equal(one->slots, other->slots);
-    assert_int_equal(one->lowest_at, other->lowest_at);
-    assert_int_equal(one->before_at, other->before_at);
-}
-
-/* Every third to every second of twelve is there, in any order; some of ours
- * are among them, some have vanished. */
-TEST(test_names__all_stand_where_each_does)
+/* Every third to every second of twelve is there, in any order. */
+TEST(test_names__each_is_found_where_it_stands)
 {
     unsigned random = 1;
 
     for (int round = 0; round < 20000; round++) {
-        char texts[QUEUE + 1][NODE_TEXT], own[NODE_TEXT];
+        char texts[QUEUE + 1][NODE_TEXT];
         char *children[QUEUE + 1];
-        simba__zk_standing alone, all[QUEUE];
-        int count = 0, ours = 0;
+        bool is_there[QUEUE];
+        simba__zk_queue queue;
+        int count = 0, before = 0;
 
         for (unsigned i = 0; i < QUEUE; i++) {
             random = random * 1103515245 + 12345;
-            if (random >> 16 & 1) {
-                all[ours++].own_at = i + 1;
-            }
-            if (random >> 17 & 1) {
+            is_there[i] = random >> 17 & 1;
+            if (is_there[i]) {
                 int at = (int)((random >> 20) % (unsigned)(count + 1));
 
                 snprintf(texts[count], NODE_TEXT, "_c_%u-latch-%010u", i, i);
@@ -186,39 +184,65 @@ TEST(test_names__all_stand_where_each_does)
         if (random >> 18 & 1) {
             children[count++] = strcpy(texts[QUEUE], "lock-0000000001");
         }
-        assert_true(simba__zk_stand_all(children, count, all, ours));
-        for (int i = 0; i < ours; i++) {
-            unsigned at = (unsigned)all[i].own_at - 1;
+        simba__zk_queue_read(&queue, children, count);
+        assert_true(queue.is_plain);
+        assert_int_equal(queue.owned, queue.count > 0);
+        for (unsigned i = 0; i < QUEUE; i++) {
+            int own = simba__zk_find(&queue, i + 1);
 
-            snprintf(own, sizeof own, "_c_%u-latch-%010u", at, at);
-            simba__zk_stand(children, count, own, &alone);
-            if (alone.own >= 0) { /* else nobody asks for the rest */
-                expect_same(&all[i], &alone);
-            } else {
-                assert_true(all[i].own < 0 && !all[i].is_owner);
+            assert_int_equal(own, is_there[i] ? before : -1);
+            if (own > 0) {
+                simba_crowd_watched watched = simba__zk_watched(&queue, own);
+
+                assert_int_equal(watched.other, own - 1);
+                assert_int_equal(watched.begin, watched.end);
             }
+            before += is_there[i];
         }
+        assert_int_equal(queue.count, before);
     }
 }
 
 /* Their order is not that of the numbers, or it is not the order that counts.
  */
-TEST(test_names__all_stand_so_among_plain_ones_only)
+TEST(test_names__queue_with_other_latches_is_not_plain)
 {
     static const char *const others[] = {
         "_c_x-n2-latch-0000000007", "_c_x-latch--2147483648",
         "_c_x-latch-00000007", "_c_x-latch-", "_c_x-latch-00000000070"};
-    simba__zk_standing one = {.own_at = 3};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char plain[] = "_c_y-latch-0000000002", *children[2] = {plain, NULL};
+        simba__zk_queue queue;
 
-        assert_true(simba__zk_stand_all(children, 1, &one, 1));
-        assert_true(one.is_owner);
+        simba__zk_queue_read(&queue, children, 1);
+        assert_true(queue.is_plain);
         children[1] = strdup(others[i]);
-        assert_false(simba__zk_stand_all(children, 2, &one, 1));
-        free(children[1]);
+        simba__zk_queue_read(&queue, children, 2);
+        assert_false(queue.is_plain);
+        assert_true(simba__zk_find(&queue, 3) >= 0);
+        free(queue.nodes[queue.nodes[0] == plain]);
     }
+}
+
+/* A server counts with 32 bits; what others write may be any number. */
+TEST(test_names__position_is_never_nothing)
+{
+    static const char *const nodes[] = {"stray",
+                                        "latch-",
+                                        "latch-x",
+                                        "latch-0000000000",
+                                        "latch-18446744073709551615",
+                                        "latch--000000001"};
+    char sequence[SIMBA__ZK_SEQUENCE_SIZE];
+
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+        assert_true(simba__zk_position(nodes[i]) > 0);
+    }
+    simba__zk_sequence_of(simba__zk_position("latch--2147483648"), sequence);
+    assert_string_equal(sequence, "-2147483648");
+    simba__zk_sequence_of(simba__zk_position("latch-2147483647"), sequence);
+    assert_string_equal(sequence, "2147483647");
 }
 
 TEST(test_names__counter_that_wrapped_is_seen)
