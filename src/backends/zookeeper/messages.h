@@ -28,7 +28,6 @@ enum simba__zk_op {
     SIMBA__ZK_CREATE2 = 15, /* and tell its Stat */
     SIMBA__ZK_CREATE_CONTAINER = 19,
     SIMBA__ZK_AUTH = 100,
-    SIMBA__ZK_SET_WATCHES = 101,
     SIMBA__ZK_CLOSE = -11,
     SIMBA__ZK_WATCH = 1 << 16 /* with data, exists, children */
 };

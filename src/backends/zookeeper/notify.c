@@ -9,124 +9,170 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WATCH_DELAY_MS = 3, /* one read less for who holds it shorter than this */
-    WATCHES_MOST = 256  /* that are set together */
+/* One read less for who holds it shorter than this. */
+enum { WATCH_DELAY_MS = 3 };
+
+/* --- watches of a latch -------------------------------------------------- */
+
+/* Those that are to be set, or are being set: on our own node, and after a
+ * connection was lost on those before it. */
+struct simba__zk_watching {
+    simba__zk_batch batch; /* first; its user is the latch */
+    simba_timer timer;
+    struct simba__zk_watching *next, **link; /* of the store's */
+    bool is_anew;
 };
 
-/* --- our own nodes ------------------------------------------------------- */
-
-static void on_watch_due(simba_timer *timer);
-
-/* The first that is due; those of one moment are asked for together. */
-static void set_timer(simba__zk *self)
+static void end_watching(struct simba__zk_watching *watching)
 {
-    bool is_idle = self->due == NULL || self->own.exchange.connection != NULL;
+    simba__zk_latch *latch = watching->batch.user;
 
-    self->watching.fire = on_watch_due;
-    simba_timer_set(self->base.base.loop, &self->watching,
-                    is_idle ? INT64_MAX : self->due->at_ms);
-}
-
-static simba__zk_latch *take_due(simba__zk *self)
-{
-    struct simba__zk_due *due = self->due;
-    simba__zk_latch *latch = due->latch;
-
-    self->due = due->next;
     latch->is_due = false;
-    free(due);
-    return latch;
-}
-
-/* Is it still there, and has nobody who stands behind it set the watch? */
-static bool has_to_be_watched(const simba__zk_latch *latch)
-{
-    return latch->base.mutex != NULL && !latch->base.is_leaving &&
-           latch->base.state == SIMBA_KEY_PRESENT && !latch->is_watched;
-}
-
-static void on_owns(simba__zk_batch *batch)
-{
-    simba__zk *self = batch->self;
-
-    for (int i = 0; i < batch->count; i++) {
-        simba__zk_latch *latch = self->owns[i];
-        int rc =
-            batch->status == SIMBA_OK ? batch->replies[i].rc : SIMBA__ZK_SYSTEM;
-
-        latch->is_watched = rc == SIMBA__ZK_OK;
-        if (rc == SIMBA__ZK_NO_NODE) {
-            simba_entry_vanished(&latch->base);
-        }
-        simba_entry_drop(&latch->base);
+    simba_timer_clear(latch->base.store->base.loop, &watching->timer);
+    simba__zk_batch_fini(&watching->batch);
+    *watching->link = watching->next;
+    if (watching->next != NULL) {
+        watching->next->link = watching->link;
     }
-    free(self->owns);
-    self->owns = NULL;
-    simba__zk_batch_fini(batch); /* it is long until the next */
-    set_timer(self);
+    free(watching);
+    simba_entry_drop(&latch->base);
+}
+
+/* Who would be told of nothing looks for itself. */
+static void lose_watches(simba__zk_latch *latch)
+{
+    latch->are_watched = false;
+    latch->base.confirmed_ms = 0;
+    simba_entry_unwatched(&latch->base);
+}
+
+static void node_changed(simba_session_mutex *mutex,
+                         int type,
+                         const char *node);
+
+/* What has gone meanwhile is told as a watch would have told it. */
+static void on_watched(simba__zk_batch *batch)
+{
+    struct simba__zk_watching *watching = (struct simba__zk_watching *)batch;
+    simba__zk_latch *latch = batch->user;
+    simba_session_mutex *mutex = latch->base.mutex;
+    char node[SIMBA__ZK_NODE_SIZE];
+    int rc;
+
+    if (batch->status == SIMBA_OK && mutex != NULL) {
+        for (int i = 1; i < batch->count; i++) {
+            if (batch->replies[i].rc != SIMBA__ZK_OK) {
+                lose_watches(latch);
+                simba_wake(mutex->store->base.loop,
+                           simba_session_mutex_name(mutex));
+            }
+        }
+        rc = batch->replies[0].rc;
+        latch->is_watched = rc == SIMBA__ZK_OK;
+        if (rc == SIMBA__ZK_NO_NODE ||
+            (rc != SIMBA__ZK_OK && watching->is_anew)) {
+            simba__zk_node(latch, node);
+            node_changed(mutex,
+                         rc == SIMBA__ZK_NO_NODE ? SIMBA__ZK_EVENT_DELETED : 0,
+                         node);
+        }
+    }
+    end_watching(watching);
+}
+
+/* Unless it has left, or somebody who stands behind it has set the watch. */
+static void send_watching(struct simba__zk_watching *watching)
+{
+    simba__zk_batch *batch = &watching->batch;
+    simba__zk_latch *latch = batch->user;
+    simba__zk *self = SIMBA__ZK(latch->base.store);
+    const char *before = latch->before, *mutex;
+    char node[SIMBA__ZK_NODE_SIZE];
+
+    if (latch->base.mutex == NULL || latch->base.is_leaving ||
+        latch->base.state != SIMBA_KEY_PRESENT || latch->is_watched ||
+        !self->base.ops->is_ready(&self->base)) {
+        end_watching(watching);
+        return;
+    }
+    mutex = simba_session_mutex_name(latch->base.mutex);
+    simba__zk_node(latch, node);
+    simba__zk_begin(batch, self);
+    simba__zk_ask(batch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, mutex, node);
+    while (watching->is_anew && latch->are_watched && before != NULL &&
+           *before != '\0') {
+        simba__zk_ask(batch, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH, mutex,
+                      before);
+        before += strlen(before) + 1;
+    }
+    simba__zk_send(batch, self->session, NULL, on_watched);
 }
 
 static void on_watch_due(simba_timer *timer)
 {
-    simba__zk *self = container_of(timer, simba__zk, watching);
-    bool is_ready = self->base.ops->is_ready(&self->base);
-    int64_t now_ms = simba_loop_now_ms();
+    send_watching(container_of(timer, struct simba__zk_watching, timer));
+}
 
-    self->owns = calloc(WATCHES_MOST, sizeof(simba__zk_latch *));
-    simba__zk_begin(&self->own, self);
-    while (self->due != NULL && self->due->at_ms <= now_ms &&
-           self->own.count < WATCHES_MOST) {
-        simba__zk_latch *latch = take_due(self);
-        char node[SIMBA__ZK_NODE_SIZE];
+/* NULL: no memory; what happens is seen at the next look. */
+static struct simba__zk_watching *begin_watching(simba__zk_latch *latch)
+{
+    simba__zk *self = SIMBA__ZK(latch->base.store);
+    struct simba__zk_watching *watching = calloc(1, sizeof *watching);
 
-        if (is_ready && self->owns != NULL && has_to_be_watched(latch)) {
-            self->owns[self->own.count] = latch;
-            simba__zk_node(latch, node);
-            simba__zk_ask(&self->own, SIMBA__ZK_GET_DATA | SIMBA__ZK_WATCH,
-                          simba_session_mutex_name(latch->base.mutex), node);
-        } else {
-            simba_entry_drop(&latch->base);
+    if (watching != NULL) {
+        simba_entry_hold(&latch->base);
+        watching->batch.user = latch;
+        watching->timer.fire = on_watch_due;
+        watching->next = self->watching;
+        watching->link = &self->watching;
+        if (self->watching != NULL) {
+            self->watching->link = &watching->next;
         }
+        self->watching = watching;
     }
-    simba__zk_send(&self->own, self->session, NULL, on_owns);
-    set_timer(self);
+    return watching;
 }
 
 void simba__zk_watch_own(simba__zk_latch *latch)
 {
-    simba__zk *self = SIMBA__ZK(latch->base.store);
-    struct simba__zk_due *due =
-        latch->is_watched || latch->is_due ? NULL : malloc(sizeof *due);
+    struct simba__zk_watching *watching =
+        latch->is_watched || latch->is_due ? NULL : begin_watching(latch);
 
-    if (due == NULL) { /* or no memory: it is seen at the next look */
-        return;
-    }
-    simba_entry_hold(&latch->base);
-    latch->is_due = true;
-    *due = (struct simba__zk_due){
-        .latch = latch, .at_ms = simba_loop_now_ms() + WATCH_DELAY_MS};
-    if (self->due == NULL) {
-        self->last_due = &self->due;
-    }
-    *self->last_due = due;
-    self->last_due = &due->next;
-    if (self->due == due) {
-        set_timer(self);
+    if (watching != NULL) {
+        latch->is_due = true;
+        simba_timer_set(latch->base.store->base.loop, &watching->timer,
+                        simba_loop_now_ms() + WATCH_DELAY_MS);
     }
 }
 
-void simba__zk_own_fini(simba__zk *self)
+/* Whoever stands behind one of ours is told by that one's watch. False: it may
+ * have gone already. */
+static bool watch_anew(simba__zk_latch *latch)
 {
-    simba_timer_clear(self->base.base.loop, &self->watching);
-    for (int i = 0; self->owns != NULL && i < self->own.count; i++) {
-        simba_entry_drop(&self->owns[i]->base);
+    const simba__zk_latch *previous = simba__zk_previous(latch);
+    bool has_gone = latch->are_watched && latch->before == NULL &&
+                    (previous == NULL || previous->base.is_leaving);
+    struct simba__zk_watching *watching;
+
+    if (latch->base.state != SIMBA_KEY_PRESENT || latch->base.is_leaving) {
+        return true;
     }
-    free(self->owns);
-    self->owns = NULL;
-    simba__zk_batch_fini(&self->own);
-    while (self->due != NULL) {
-        simba_entry_drop(&take_due(self)->base);
+    if (has_gone) {
+        lose_watches(latch);
+    }
+    latch->is_watched = false;
+    watching = begin_watching(latch);
+    if (watching != NULL) {
+        watching->is_anew = true;
+        send_watching(watching);
+    }
+    return !has_gone;
+}
+
+void simba__zk_watching_fini(simba__zk *self)
+{
+    while (self->watching != NULL) {
+        end_watching(self->watching);
     }
 }
 
@@ -251,7 +297,7 @@ static bool inherit(simba__zk_latch *latch, uint64_t position)
 
 /* It may be a latch of ours, or one before it. Of thousands that wait most have
  * nothing to do with it: their positions tell, before names are compared. */
-static bool take_node(simba_session_mutex *mutex, int type, const char *node)
+static void node_changed(simba_session_mutex *mutex, int type, const char *node)
 {
     uint64_t position = simba__zk_position(node);
     bool is_news = false, is_gone = type == SIMBA__ZK_EVENT_DELETED;
@@ -284,7 +330,9 @@ static bool take_node(simba_session_mutex *mutex, int type, const char *node)
     if (is_gone && simba__zk_sequence(node) != NULL) {
         simba__zk_gone(SIMBA__ZK_MUTEX(mutex), position);
     }
-    return is_news;
+    if (is_news) {
+        simba_wake(mutex->store->base.loop, simba_session_mutex_name(mutex));
+    }
 }
 
 void simba__zk_event(simba__zk *self, int type, const char *path)
@@ -294,7 +342,6 @@ void simba__zk_event(simba__zk *self, int type, const char *path)
     struct simba__zk_observing *observing;
     simba_session_mutex *mutex;
     const char *node;
-    bool is_news;
 
     if (strncmp(path, self->settings.base, length) != 0 ||
         path[length] != '/') {
@@ -306,113 +353,34 @@ void simba__zk_event(simba__zk *self, int type, const char *path)
     mutex = simba__zk_unescape(escaped, name)
                 ? simba_session_mutex_get(&self->base, name, false)
                 : NULL;
-    if (mutex == NULL) {
-        return;
-    }
-    is_news =
-        node == NULL ? mutex->is_observed : take_node(mutex, type, node + 1);
-    observing = SIMBA__ZK_MUTEX(mutex)->observing;
-    if (is_news && node == NULL && observing != NULL) {
-        simba__zk_serials_changed(&observing->serials,
-                                  type == SIMBA__ZK_EVENT_DELETED);
-        observing->is_watched = false;
-        (void)observe(mutex);
-    }
-    if (is_news) {
+    if (mutex != NULL && node != NULL) {
+        node_changed(mutex, type, node + 1);
+    } else if (mutex != NULL && mutex->is_observed) {
+        observing = SIMBA__ZK_MUTEX(mutex)->observing;
+        if (observing != NULL) {
+            simba__zk_serials_changed(&observing->serials,
+                                      type == SIMBA__ZK_EVENT_DELETED);
+            observing->is_watched = false;
+            (void)observe(mutex);
+        }
         simba_wake(self->base.base.loop, name);
     }
 }
 
-/* --- after a connection was lost ----------------------------------------- */
-
-/* Watches those before a latch anew, and our own node. False: the one of ours
- * before it is forgotten, so it went. */
-static bool ask_before(simba__zk *self, const simba__zk_latch *latch)
-{
-    const simba__zk_latch *previous = simba__zk_previous(latch);
-    const char *mutex = simba_session_mutex_name(latch->base.mutex);
-    const char *name = latch->before;
-    char node[SIMBA__ZK_NODE_SIZE + 1];
-
-    if (name == NULL) {
-        if (previous == NULL ||
-            (previous->is_watched && !previous->base.is_leaving)) {
-            return previous != NULL; /* it is asked for by itself */
-        }
-        simba__zk_node(previous, node);
-        node[strlen(node) + 1] = '\0';
-        name = node;
-    }
-    for (; *name != '\0'; name += strlen(name) + 1) {
-        simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES, mutex, name);
-    }
-    return true;
-}
-
-/* The server tells at once of what has happened since the last that we have
- * heard of. */
-static bool ask_watches(simba__zk *self, const simba_session_mutex *mutex)
-{
-    bool is_news = false;
-
-    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-        simba__zk_latch *latch = (simba__zk_latch *)e;
-        char own[SIMBA__ZK_NODE_SIZE];
-
-        if (e->state != SIMBA_KEY_PRESENT || e->is_leaving) {
-            continue;
-        }
-        if (latch->are_watched && !ask_before(self, latch)) {
-            latch->are_watched = false;
-            simba_entry_unwatched(e);
-            is_news = true;
-        }
-        if (latch->is_watched) {
-            simba__zk_node(latch, own);
-            simba__zk_ask(&self->watches, SIMBA__ZK_SET_WATCHES,
-                          simba_session_mutex_name(mutex), own);
-        }
-    }
-    return is_news;
-}
-
-/* One that could not be set would tell nothing: who wanted it looks for itself.
- */
-static void on_watches_set(simba__zk_batch *batch)
-{
-    simba_session_mutex *mutex = NULL;
-    bool is_set = true;
-
-    for (int i = 0; batch->status == SIMBA_OK && i < batch->count; i++) {
-        is_set &= batch->replies[i].rc == SIMBA__ZK_OK;
-    }
-    if (is_set) {
-        return;
-    }
-    while ((mutex = simba_session_mutex_next(&batch->self->base, mutex)) !=
-           NULL) {
-        for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
-            ((simba__zk_latch *)e)->is_watched = false;
-            ((simba__zk_latch *)e)->are_watched = false;
-            simba_entry_unwatched(e);
-            e->confirmed_ms = 0;
-        }
-    }
-    simba_wake(batch->self->base.base.loop, NULL);
-}
+/* --- connections --------------------------------------------------------- */
 
 void simba__zk_watches_set(simba__zk *self, bool is_new)
 {
     simba_session_mutex *mutex = NULL;
     bool is_news = false;
 
-    simba_exchange_cancel(&self->watches.exchange);
-    simba__zk_begin(&self->watches, self);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
-        is_news |= !is_new && ask_watches(self, mutex);
+        for (simba_entry *e = mutex->entries; !is_new && e != NULL;
+             e = e->next) {
+            is_news |= !watch_anew((simba__zk_latch *)e);
+        }
         is_news |= observe(mutex);
     }
-    simba__zk_send(&self->watches, self->session, NULL, on_watches_set);
     if (is_news) { /* what happened meanwhile was told to nobody */
         simba_wake(self->base.base.loop, NULL);
     }

@@ -142,12 +142,7 @@ void simba__zk_ask(simba__zk_batch *batch,
     int acl = batch->self->settings.acl;
 
     begin_packet(batch, kind);
-    if (kind == SIMBA__ZK_SET_WATCHES) {
-        simba__zk_put_long(to, batch->self->session->zxid);
-        simba__zk_put_int(to, 1); /* of data, and none of others */
-        put_path(batch, mutex, node);
-        simba__zk_put_long(to, 0);
-    } else if (kind != SIMBA__ZK_PING && kind != SIMBA__ZK_CLOSE) {
+    if (kind != SIMBA__ZK_PING && kind != SIMBA__ZK_CLOSE) {
         put_path(batch, mutex, node);
     }
     if (kind == SIMBA__ZK_CREATE2) {

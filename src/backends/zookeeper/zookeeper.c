@@ -469,8 +469,7 @@ static void detach(simba_backend *base)
     simba_timer_clear(base->loop, &self->checking);
     simba__zk_batch_fini(&self->renewals);
     simba__zk_batch_fini(&self->check);
-    simba__zk_batch_fini(&self->watches);
-    simba__zk_own_fini(self);
+    simba__zk_watching_fini(self);
     simba_session_fini(&self->base);
     while (self->sessions != NULL) {
         simba__zk_session_close(self->sessions);

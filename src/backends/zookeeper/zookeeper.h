@@ -303,13 +303,6 @@ typedef struct simba__zk_mutex {
     bool is_serving;
 } simba__zk_mutex;
 
-/* A latch whose own node is to be watched, and from when on. */
-struct simba__zk_due {
-    struct simba__zk_due *next;
-    simba__zk_latch *latch;
-    int64_t at_ms;
-};
-
 /* What an observer needs of a mutex. */
 struct simba__zk_observing {
     simba__zk_batch batch;
@@ -334,11 +327,8 @@ struct simba__zk {
     bool is_base_made; /* /simba was there when we looked last */
 
     simba__zk_batch check; /* that nobody asked for */
-    simba__zk_batch renewals, watches;
-    simba__zk_batch own;                   /* watches on own nodes */
-    struct simba__zk_due *due, **last_due; /* who has to be watched */
-    simba__zk_latch **owns;                /* of the batch */
-    simba_timer watching;                  /* when to set the next */
+    simba__zk_batch renewals;
+    struct simba__zk_watching *watching; /* watches that are being set */
     simba_timer checking; /* the next check that nobody asked for */
 
     int admins; /* read, list, break, doctor, init under way */
@@ -444,8 +434,8 @@ void simba__zk_confirm(const simba__zk_latch *latch, simba__zk_queue *queue);
 
 /** Where a node is among those before a latch; NULL: nowhere. */
 char *simba__zk_before(char *before, const char *node);
-/** The end: no watch of our own nodes is set any more. */
-void simba__zk_own_fini(simba__zk *self);
+/** The end: no watch is set any more. */
+void simba__zk_watching_fini(simba__zk *self);
 
 /** Watch our own node, soon. A mutex held for a moment is spared that. */
 void simba__zk_watch_own(simba__zk_latch *latch);

@@ -195,8 +195,7 @@ static inline int acted_carry_out(int op,
     char path[512] = "/";
     int node, rc = acted_lie(op);
 
-    if (rc != 0 || op == SIMBA__ZK_PING || op == SIMBA__ZK_CLOSE ||
-        op == SIMBA__ZK_SET_WATCHES) {
+    if (rc != 0 || op == SIMBA__ZK_PING || op == SIMBA__ZK_CLOSE) {
         return rc;
     }
     if (op == SIMBA__ZK_MULTI) {

@@ -326,19 +326,44 @@ ACTED_TEST(test_session__server_that_has_no_room_for_the_doctor_is_not_stormed)
     assert_int_equal(acted_sees(&acted.asked[SIMBA__ZK_CREATE_CONTAINER]), 1);
 }
 
-/* Who waits would hear of nothing. */
+/* Asks, stands behind somebody, and watches that one and its own node. */
+static void queue_up(struct who *who)
+{
+    int asked = acted_sees(&acted.asked[SIMBA__ZK_GET_DATA]);
+
+    ask(who);
+    assert_true(got.is_queued);
+    await(acted_sees(&acted.asked[SIMBA__ZK_GET_DATA]) == asked + 2);
+    (void)handle_woken(&first, MUTEX, 0);
+}
+
+/* Who waits would hear of nothing: of our own node, and of the one before. */
 ACTED_TEST(test_session__watch_that_is_not_set_again_wakes)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
 
     make_latch(&bob, 77);
-    ask(&ann);
-    assert_true(got.is_queued);
-    (void)handle_woken(&first, MUTEX, 0);
-    WITH_ACTED(acted.lie =
-                   (struct lie){SIMBA__ZK_SET_WATCHES, SIMBA__ZK_THROTTLED, 1});
+    for (int times = 1; times <= 2; times++) {
+        queue_up(&ann);
+        WITH_ACTED(acted.lie = (struct lie){SIMBA__ZK_GET_DATA,
+                                            SIMBA__ZK_THROTTLED, times});
+        acted_cut();
+        assert_true(handle_woken(&first, MUTEX, 3000));
+    }
+}
+
+/* No watch tells of what happened without a connection. */
+ACTED_TEST(test_session__what_went_without_a_connection_wakes)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+
+    make_latch(&bob, 77);
+    queue_up(&ann);
+    WITH_ACTED(acted.nodes[0] = acted.nodes[--acted.node_count]);
     acted_cut();
     assert_true(handle_woken(&first, MUTEX, 3000));
+    ask(&ann);
+    assert_true(got.mine);
 }
 
 /* A reply that nobody awaits any more has a number of before they began again.
