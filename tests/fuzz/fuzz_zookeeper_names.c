@@ -22,7 +22,6 @@ static void read_name(const char *node)
         FUZZ_CHECK(strcmp(mutex, again) == 0);
     }
     (void)simba__zk_position(node);
-    (void)simba__zk_is_wrapped(node);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -251,12 +251,12 @@ static void tell_serials(const admin_t *admin,
     uint64_t next = view.latches_made + 1;
 
     simba__zk_serials_read(serials, &view);
-    told->serial = simba__zk_serial(
-        serials, queue->count > 0 ? simba__zk_position(nodes[0]) : next);
+    told->serial = serials->base +
+                   (queue->count > 0 ? simba__zk_position(nodes[0]) : next);
     told->next_serial =
-        simba__zk_serial(serials, queue->count > queue->owned
-                                      ? simba__zk_position(nodes[queue->owned])
-                                      : next);
+        serials->base + (queue->count > queue->owned
+                             ? simba__zk_position(nodes[queue->owned])
+                             : next);
 }
 
 /* The first of the children are made its latches, in their order. */

@@ -155,7 +155,7 @@ static void probe(admin_t *admin, int64_t timeout_ms)
     simba__zk_batch *batch = simba__zk_admin_begin(admin, 1);
 
     simba__zk_doctor_end(admin);
-    admin->probe = simba__zk_session_open(admin->self, timeout_ms, false);
+    admin->probe = simba__zk_session_open(admin->self, timeout_ms, 0);
     if (admin->probe == NULL) {
         simba__zk_admin_finish(admin, SIMBA__ZK_NO_MEMORY);
         return;

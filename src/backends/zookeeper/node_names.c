@@ -163,13 +163,6 @@ uint32_t simba__zk_slots(const char *node)
     return slots_before(node, simba__zk_sequence(node));
 }
 
-bool simba__zk_is_wrapped(const char *node)
-{
-    const char *sequence = simba__zk_sequence(node);
-
-    return sequence != NULL && sequence[0] == '-';
-}
-
 /* The servers count with 32 bits. */
 uint64_t simba__zk_position(const char *node)
 {
@@ -314,9 +307,4 @@ void simba__zk_serials_read(simba__zk_serials *serials,
     serials->seen = *view;
     serials->is_calm =
         view->czxid == 0 && serials->is_watched && serials->found.czxid == 0;
-}
-
-uint64_t simba__zk_serial(const simba__zk_serials *serials, uint64_t position)
-{
-    return serials->base + position;
 }

@@ -158,18 +158,17 @@ static void take_standing(latch_t *latch, simba__zk_queue *queue)
     bool is_made = (int64_t)entry->token > 0 && entry->position != 0;
     int own = is_made ? simba__zk_find(queue, entry->position) : -1;
     bool are_kept = simba__zk_keep_others(latch, queue, own);
-    char node[SIMBA__ZK_NODE_SIZE];
 
     entry->is_head = own >= 0 && own == queue->owned;
     entry->owned = (uint32_t)queue->owned;
     entry->least = queue->slots;
     simba__zk_confirm(latch, queue);
-    simba__zk_node(latch, node);
     if (own < 0) {
         /* Vanished; or not among the children right after it was made, so gone
          * again; or no server made that. */
         simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
-    } else if (entry->step == SIMBA_STEP_PUT && simba__zk_is_wrapped(node)) {
+    } else if (entry->step == SIMBA_STEP_PUT &&
+               entry->position > (uint64_t)INT32_MAX + 1) {
         refuse_wrapped(latch);
     } else if (own < queue->owned) {
         owns(latch);
@@ -190,15 +189,6 @@ static void ask_check(latch_t *latch, const char *node)
     simba__zk_multi_begin(&latch->task->batch);
     simba__zk_step_ask(latch, SIMBA__ZK_CHECK, node);
     simba__zk_multi_end(&latch->task->batch);
-}
-
-static void take_look(latch_t *latch)
-{
-    if (simba__zk_step_reply(latch)->rc == SIMBA__ZK_OK) {
-        simba__zk_step_await(latch, take_standing);
-    } else {
-        simba__zk_step_stands(latch, SIMBA_STANDS_VANISHED);
-    }
 }
 
 /* It is the lowest, if it is there. */
@@ -229,16 +219,7 @@ static void send_look(latch_t *latch)
     if (simba__zk_is_lowest(latch)) {
         simba__zk_step_send(latch, take_lowest);
     } else {
-        simba__zk_step_send_listed(latch, take_look);
-    }
-}
-
-void simba__zk_look(simba_entry *entry)
-{
-    latch_t *latch = (latch_t *)entry;
-
-    if (simba__zk_step_begin(latch)) {
-        send_look(latch);
+        simba__zk_step_send_listed(latch, NULL, take_standing);
     }
 }
 
@@ -286,7 +267,7 @@ static void take_created(latch_t *latch)
         set_position(latch, name + 1);
         node_is_there(latch, made);
         SIMBA__ZK(latch->base.store)->is_base_made = true;
-        simba__zk_step_await(latch, take_standing);
+        simba__zk_step_await(latch);
     } else if (rc == SIMBA__ZK_NO_NODE && latch->task->rounds < ROUNDS_MOST) {
         send_create(latch); /* with its parents */
     } else {
@@ -311,9 +292,9 @@ static void send_create(latch_t *latch)
                               task->rounds > CONTAINER_ROUNDS);
     }
     task->batch.data = latch->base.id;
-    simba__zk_latch_prefix(latch, prefix);
+    simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
     simba__zk_step_ask(latch, SIMBA__ZK_CREATE2, prefix);
-    simba__zk_step_send_listed(latch, take_created);
+    simba__zk_step_send_listed(latch, take_created, take_standing);
 }
 
 /* --- finding it again ---------------------------------------------------- */
@@ -357,7 +338,7 @@ static void take_found(latch_t *latch, simba__zk_queue *queue)
     char prefix[SIMBA__ZK_PREFIX_SIZE];
     int own;
 
-    simba__zk_latch_prefix(latch, prefix);
+    simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
     own = simba__zk_find_prefix(queue, prefix);
     if (own >= 0) {
         latch->base.position = simba__zk_position(queue->nodes[own]);
@@ -374,18 +355,13 @@ static void take_found(latch_t *latch, simba__zk_queue *queue)
     }
 }
 
-static void take_check(latch_t *latch)
-{
-    simba__zk_step_await(latch, take_found);
-}
-
 static void send_find(latch_t *latch)
 {
     ask_check(latch, NULL);
-    simba__zk_step_send_listed(latch, take_check);
+    simba__zk_step_send_listed(latch, NULL, take_found);
 }
 
-/* --- put and remove ------------------------------------------------------ */
+/* --- steps --------------------------------------------------------------- */
 
 /* Servers with short sessions can grant nothing that outlasts the release
  * budget: every grant would be given back, for ever. */
@@ -413,41 +389,20 @@ static bool is_too_short(latch_t *latch)
     return true;
 }
 
-void simba__zk_put(simba_entry *entry)
+void simba__zk_step(simba_entry *entry)
 {
     latch_t *latch = (latch_t *)entry;
 
     if (!simba__zk_step_begin(latch)) {
         return;
     }
-    if (entry->state == SIMBA_KEY_DOUBTFUL) {
+    if (entry->step == SIMBA_STEP_LOOK) {
+        send_look(latch);
+    } else if (entry->state == SIMBA_KEY_DOUBTFUL) {
         send_find(latch);
+    } else if (entry->step == SIMBA_STEP_REMOVE) {
+        send_node(latch, SIMBA__ZK_DELETE, take_deleted);
     } else if (!is_too_short(latch)) {
         send_create(latch);
     }
-}
-
-void simba__zk_remove(simba_entry *entry)
-{
-    latch_t *latch = (latch_t *)entry;
-
-    if (!simba__zk_step_begin(latch)) {
-        return;
-    }
-    if (entry->state == SIMBA_KEY_DOUBTFUL) {
-        send_find(latch);
-    } else {
-        send_node(latch, SIMBA__ZK_DELETE, take_deleted);
-    }
-}
-
-void simba__zk_forget(simba_entry *entry)
-{
-    latch_t *latch = (latch_t *)entry;
-
-    if (latch->task != NULL) {
-        simba__zk_step_free(latch->task);
-        latch->task = NULL;
-    }
-    simba__zk_forget_others(latch);
 }

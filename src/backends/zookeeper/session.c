@@ -307,9 +307,15 @@ static void on_ping_due(simba_timer *timer)
 
 /* --- the greeting -------------------------------------------------------- */
 
+/* Its hooks are called; those of others are not. */
+static bool is_main(const simba__zk_session *session)
+{
+    return session == session->self->session;
+}
+
 static void lose(simba__zk_session *session, const char *why)
 {
-    if (session->is_main) {
+    if (is_main(session)) {
         simba__zk_lost(session->self, why);
     } else {
         session->id = 0; /* another will do */
@@ -438,7 +444,7 @@ static void take_event(simba__zk_session *session, simba__zk_input *in)
     copy = path == NULL ? NULL : strndup(path, (size_t)length);
     if (in->is_broken) {
         break_for_nonsense(session->connection);
-    } else if (copy != NULL && session->is_main) {
+    } else if (copy != NULL && is_main(session)) {
         simba__zk_event(session->self, type, copy);
     }
     free(copy);
@@ -476,7 +482,7 @@ static void take_reply(simba__zk_session *session,
     } else {
         session->unanswered = 0;
         session->self->was_answered = true;
-        if (session->is_main && is_quorum_write(reply)) {
+        if (is_main(session) && is_quorum_write(reply)) {
             simba__zk_answered(session->self, reply->rc, batch->sent_ms);
         }
         batch->exchange.tag++;
@@ -552,7 +558,7 @@ static void on_ready(void *user, simba_connection *connection)
     session->downs = 0;
     session->sent_ms = simba_loop_now_ms();
     on_ping_due(&session->pinging);
-    if (session->is_main) {
+    if (is_main(session)) {
         simba__zk_ready(session->self);
     }
 }
@@ -567,14 +573,14 @@ static void on_down(void *user,
     session->is_ready = session->is_greeted = false;
     session->downs++;
     simba_timer_clear(session->self->base.base.loop, &session->pinging);
-    if (session->is_main) {
+    if (is_main(session)) {
         simba__zk_down(session->self, why);
     }
 }
 
 simba__zk_session *simba__zk_session_open(simba__zk *self,
                                           int64_t asked_ms,
-                                          bool is_main)
+                                          int64_t delay_ms)
 {
     simba__zk_session *session = calloc(1, sizeof *session);
     simba_connection_config config =
@@ -590,7 +596,7 @@ simba__zk_session *simba__zk_session_open(simba__zk *self,
     config.come_up_ms = clamp(asked_ms / 3, SILENCE_LEAST_MS, COME_UP_MS);
     config.silence_ms = silence_ms(asked_ms); /* until another is agreed on */
     config.input_most = PACKET_MOST + 4;
-    config.delay_ms = is_main ? self->losses.last_ms : 0;
+    config.delay_ms = delay_ms;
     if (session == NULL || simba_connection_open(&config, &session->connection,
                                                  &error) != SIMBA_OK) {
         free(session);
@@ -598,7 +604,6 @@ simba__zk_session *simba__zk_session_open(simba__zk *self,
     }
     session->self = self;
     session->asked_ms = asked_ms;
-    session->is_main = is_main;
     session->pinging.fire = on_ping_due;
     session->next = self->sessions;
     self->sessions = session;
@@ -614,7 +619,6 @@ void simba__zk_session_close(simba__zk_session *session)
         at = &(*at)->next;
     }
     *at = session->next;
-    session->is_main = false;
     simba_timer_clear(session->self->base.base.loop, &session->pinging);
     simba_exchange_cancel(&session->end.exchange);
     simba_connection_close(session->connection);
@@ -635,7 +639,6 @@ static void on_end(simba__zk_batch *batch)
 void simba__zk_session_end(simba__zk_session *session, simba_request *request)
 {
     session->closing = request;
-    session->is_main = false;
     if (!session->is_ready) {
         simba__zk_session_close(session);
         return;

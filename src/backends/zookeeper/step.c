@@ -12,24 +12,29 @@ typedef simba__zk_latch latch_t;
 
 /* --- its node ------------------------------------------------------------ */
 
-void simba__zk_latch_prefix(const latch_t *latch,
-                            char prefix[SIMBA__ZK_PREFIX_SIZE])
-{
-    simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
-}
-
 void simba__zk_node(const latch_t *latch, char node[SIMBA__ZK_NODE_SIZE])
 {
-    simba__zk_latch_prefix(latch, node);
+    simba__zk_prefix(latch->base.attempt, latch->base.slots, node);
     simba__zk_sequence_of(latch->base.position, node + strlen(node));
 }
 
 /* --- steps --------------------------------------------------------------- */
 
-void simba__zk_step_free(simba__zk_task *task)
+static void free_task(simba__zk_task *task)
 {
-    simba__zk_batch_fini(&task->batch);
-    free(task);
+    if (task != NULL) {
+        simba__zk_batch_fini(&task->batch);
+        free(task);
+    }
+}
+
+void simba__zk_forget(simba_entry *entry)
+{
+    latch_t *latch = (latch_t *)entry;
+
+    free_task(latch->task);
+    latch->task = NULL;
+    simba__zk_forget_others(latch);
 }
 
 /* The end of a step; the next may begin from within. */
@@ -42,7 +47,7 @@ static void done(latch_t *latch,
 
     latch->task = NULL;
     simba_entry_done(&latch->base, status, error, standing);
-    simba__zk_step_free(task);
+    free_task(task);
 }
 
 void simba__zk_step_finish(latch_t *latch, int status, const simba_error *error)
@@ -127,10 +132,13 @@ const simba__zk_reply *simba__zk_step_reply(const latch_t *latch)
  * way, the next one tells of it: of thousands who come, each would list them
  * all. A server answers in order, so whatever list is asked for after this
  * tells of what it has done. */
-void simba__zk_step_send_listed(latch_t *latch, void (*taken)(latch_t *latch))
+void simba__zk_step_send_listed(latch_t *latch,
+                                void (*taken)(latch_t *latch),
+                                simba__zk_listed *listed)
 {
     simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
 
+    latch->task->listed = listed;
     latch->task->list = mutex->lists + 1;
     if (mutex->lister == NULL) {
         mutex->lister = latch;
@@ -140,8 +148,6 @@ void simba__zk_step_send_listed(latch_t *latch, void (*taken)(latch_t *latch))
     simba__zk_step_send(latch, taken);
 }
 
-static void await_list(latch_t *latch);
-
 /* Those who await one have no batch of their own on its way. */
 static void send_list(simba__zk_mutex *mutex)
 {
@@ -150,11 +156,11 @@ static void send_list(simba__zk_mutex *mutex)
     if (first != NULL && mutex->lister == NULL && !mutex->is_serving) {
         mutex->awaiting = first->task->next;
         simba__zk_step_clear(first);
-        simba__zk_step_send_listed(first, await_list);
+        simba__zk_step_send_listed(first, NULL, first->task->listed);
     }
 }
 
-static void await_list(latch_t *latch)
+void simba__zk_step_await(latch_t *latch)
 {
     simba__zk_mutex *mutex = SIMBA__ZK_MUTEX(latch->base.mutex);
 
@@ -165,12 +171,6 @@ static void await_list(latch_t *latch)
     *mutex->last = latch;
     mutex->last = &latch->task->next;
     send_list(mutex);
-}
-
-void simba__zk_step_await(latch_t *latch, simba__zk_listed *listed)
-{
-    latch->task->listed = listed;
-    await_list(latch);
 }
 
 /* Those of whom a list tells no longer await one, and are told; its names are
@@ -249,8 +249,10 @@ static void on_done(simba__zk_batch *batch)
     } else if (batch->count > 0 && !task->is_asking &&
                !simba__zk_is_by_quorum(simba__zk_step_reply(latch)->rc)) {
         simba__zk_step_fail(latch, simba__zk_step_reply(latch)->rc);
-    } else {
+    } else if (task->taken != NULL) {
         task->taken(latch);
+    } else {
+        simba__zk_step_await(latch);
     }
     if (is_lister && status == SIMBA_OK) {
         serve(mutex, number, &all);

@@ -284,9 +284,9 @@ static simba__zk_session *open_session(simba__zk *self, int64_t asked_ms)
     simba__zk_session *old = self->session;
 
     self->asked_ms = asked_ms;
-    self->generation++;
     simba__zk_watches_lost(self);
-    self->session = simba__zk_session_open(self, asked_ms, true);
+    self->session =
+        simba__zk_session_open(self, asked_ms, self->losses.last_ms);
     self->base.connection =
         self->session == NULL ? NULL : self->session->connection;
     return old;
@@ -413,9 +413,9 @@ static const simba_session_ops session_ops = {
     .want = want,
     .is_ready = is_ready,
     .unready = unready,
-    .put = simba__zk_put,
-    .look = simba__zk_look,
-    .remove = simba__zk_remove,
+    .put = simba__zk_step,
+    .look = simba__zk_step,
+    .remove = simba__zk_step,
     .renew = renew,
     .renew_most = 256, /* a multi must fit into a packet of 1 MiB */
     .is_ordered = true,

@@ -87,10 +87,6 @@ const char *simba__zk_sequence(const char *node);
 /** How many may own beside a latch, itself included; 0: it alone. */
 uint32_t simba__zk_slots(const char *node);
 
-/** The servers' counter of this mutex has passed its end: a latch with such a
- * number sorts before those that came earlier. */
-bool simba__zk_is_wrapped(const char *node);
-
 /** A latch's sequence number as a position in the queue: never 0, and of 33
  * bits at most; and the way back, as servers write it. */
 uint64_t simba__zk_position(const char *node);
@@ -141,7 +137,7 @@ typedef struct simba__zk_view {
  *     ever made since the last read. (The servers' reaper needs a round to
  *     remove a node, and two rounds are further apart than a session lasts.) */
 typedef struct simba__zk_serials {
-    uint64_t base; /* given before this node was made */
+    uint64_t base; /* of this node: to be added to positions */
     bool is_begun;
     simba__zk_view seen;  /* by the last read */
     bool is_watched;      /* since `found` was to be seen */
@@ -165,9 +161,6 @@ void simba__zk_serials_changed(simba__zk_serials *serials, bool is_gone);
 /** A read has seen this. */
 void simba__zk_serials_read(simba__zk_serials *serials,
                             const simba__zk_view *view);
-
-/** The serial number of a position in the queue. */
-uint64_t simba__zk_serial(const simba__zk_serials *serials, uint64_t position);
 
 /* --- session.c ----------------------------------------------------------- */
 
@@ -196,8 +189,7 @@ struct simba__zk_session {
     simba__zk_session *next; /* of the store's */
     simba__zk *self;
     simba_connection *connection;
-    bool is_main; /* its hooks are called; those of others are not */
-    bool is_new;  /* it has had no connection before */
+    bool is_new; /* it has had no connection before */
     bool is_greeted, is_ready;
     int64_t id; /* 0: none yet */
     char password[SIMBA__ZK_PASSWORD];
@@ -213,11 +205,11 @@ struct simba__zk_session {
     simba_request *closing; /* to be completed when it has ended */
 };
 
-/** Begin a session; NULL: no memory. Hooks are called later, of the store's
- * main one. */
+/** Begin a session, after a while; NULL: no memory. Hooks are called later, of
+ * the store's main one. */
 simba__zk_session *simba__zk_session_open(simba__zk *self,
                                           int64_t asked_ms,
-                                          bool is_main);
+                                          int64_t delay_ms);
 /** Give it up: what is open in it fails, no hook is called, it is freed. */
 void simba__zk_session_close(simba__zk_session *session);
 /** Tell the server that it is over, then close it and complete the request, if
@@ -316,7 +308,6 @@ struct simba__zk {
     struct simba__log log;
     simba__zk_session *session;   /* the main one, or NULL */
     simba__zk_session *sessions;  /* all, also those that are ending */
-    uint64_t generation;          /* of the main one */
     int64_t asked_ms;             /* T as asked for; 0: nothing yet */
     struct simba__backoff losses; /* of sessions that did not last */
     bool is_closing;
@@ -375,18 +366,16 @@ simba_owner simba__zk_owner_of(const simba__zk_reply *reply, uint32_t slots);
 
 /* --- request.c: the author's part of a session store --------------------- */
 
-void simba__zk_put(simba_entry *entry);
-void simba__zk_look(simba_entry *entry);
-void simba__zk_remove(simba_entry *entry);
-void simba__zk_forget(simba_entry *entry);
+/** Put, look or remove, whichever step it is in. */
+void simba__zk_step(simba_entry *entry);
 
 /* --- step.c -------------------------------------------------------------- */
 
-/** The name of its node, when it is PRESENT; and what that begins with. */
+/** The name of its node, when it is PRESENT. */
 void simba__zk_node(const simba__zk_latch *latch,
                     char node[SIMBA__ZK_NODE_SIZE]);
-void simba__zk_latch_prefix(const simba__zk_latch *latch,
-                            char prefix[SIMBA__ZK_PREFIX_SIZE]);
+/** As of simba_session_ops. */
+void simba__zk_forget(simba_entry *entry);
 
 /** Begin a step; false: no memory, and it is done. */
 bool simba__zk_step_begin(simba__zk_latch *latch);
@@ -396,11 +385,12 @@ void simba__zk_step_clear(simba__zk_latch *latch);
 void simba__zk_step_ask(simba__zk_latch *latch, int op, const char *node);
 void simba__zk_step_send(simba__zk_latch *latch,
                          void (*taken)(simba__zk_latch *latch));
-/** The same, and then see to the children: `taken` calls
- * simba__zk_step_await(), `listed` comes when they are known. */
+/** The same, and `listed` comes when the children are known: at once after
+ * that or, if there is a `taken`, when it calls simba__zk_step_await(). */
 void simba__zk_step_send_listed(simba__zk_latch *latch,
-                                void (*taken)(simba__zk_latch *latch));
-void simba__zk_step_await(simba__zk_latch *latch, simba__zk_listed *listed);
+                                void (*taken)(simba__zk_latch *latch),
+                                simba__zk_listed *listed);
+void simba__zk_step_await(simba__zk_latch *latch);
 /** The last reply of the batch, the children apart. */
 const simba__zk_reply *simba__zk_step_reply(const simba__zk_latch *latch);
 
@@ -412,7 +402,6 @@ void simba__zk_step_finish(simba__zk_latch *latch,
                            int status,
                            const simba_error *error);
 void simba__zk_step_fail(simba__zk_latch *latch, int rc);
-void simba__zk_step_free(simba__zk_task *task);
 
 /** Must it be the lowest, if it is there? */
 bool simba__zk_is_lowest(const simba__zk_latch *latch);

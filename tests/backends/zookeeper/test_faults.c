@@ -159,15 +159,15 @@ FAULT_TEST(test_faults__ended_session_loses_and_begins_anew)
 
 /* --- sessions that nobody writes through --------------------------------- */
 
-static uint64_t session_of(const struct handle *handle)
+static int64_t session_of(const struct handle *handle)
 {
-    return ((const simba__zk *)handle->backend)->generation;
+    return ((const simba__zk *)handle->backend)->session->id;
 }
 
 FAULT_TEST(test_faults__idle_session_is_made_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
-    uint64_t before;
+    int64_t before;
 
     open_through_proxy();
     ask(&ann);
@@ -185,7 +185,7 @@ FAULT_TEST(test_faults__idle_session_is_made_anew)
 FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob");
-    uint64_t before;
+    int64_t before;
 
     open_through_proxy();
     ask(&ann);
