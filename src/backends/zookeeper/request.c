@@ -11,8 +11,6 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -4,7 +4,6 @@
 #include "backends/zookeeper/zookeeper.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -340,9 +339,14 @@ static bool keep_before(latch_t *latch,
     }
     latch->before = NULL;
     simba__zk_forget_others(latch);
-    asked = latch->before = calloc(1, size);
+    latch->before = calloc(1, size);
+    if (latch->before == NULL) {
+        free(was);
+        return false;
+    }
+    asked = latch->before;
     kept = asked + size - 1;
-    for (uint32_t i = 0; asked != NULL && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const char *node = watched_node(queue, &watched, i);
         uint32_t position = (uint32_t)simba__zk_position(node);
 
@@ -360,7 +364,7 @@ static bool keep_before(latch_t *latch,
         }
     }
     free(was);
-    return asked != NULL;
+    return true;
 }
 
 bool simba__zk_keep_others(latch_t *latch,

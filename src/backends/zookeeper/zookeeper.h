@@ -5,7 +5,7 @@
  *   messages.c     pure: the bytes of ZooKeeper's requests and replies
  *   request.c      put, look, remove: what follows from the replies
  *   step.c         what a latch has asked for; one list for all; who is before
- *   node_names.c   pure: names of nodes, their order, serial numbers
+ *   node_names.c   pure: names of nodes, the queue, serial numbers
  *   notify.c       watches, wake-ups, observers
  *   admin.c        read, list, break
  *   doctor.c       what this ensemble can promise
