@@ -171,8 +171,11 @@ static bool watch_anew(simba__zk_latch *latch)
 
 void simba__zk_watching_fini(simba__zk *self)
 {
-    while (self->watching != NULL) {
-        end_watching(self->watching);
+    struct simba__zk_watching *watching = self->watching, *next;
+
+    for (; watching != NULL; watching = next) {
+        next = watching->next;
+        end_watching(watching);
     }
 }
 
