@@ -303,9 +303,14 @@ ACTED_TEST(test_session__of_two_milliseconds_is_not_pinged_all_the_time)
 
 ACTED_TEST(test_session__server_that_ends_each_is_not_stormed)
 {
+    int looks = 0;
+
     WITH_ACTED(acted.lie = (struct lie){-1, SIMBA__ZK_SESSION_EXPIRED, -1});
-    assert_int_equal(look(500), SIMBA_EUNAVAIL);
-    assert_in_range(sessions(), 3, 20);
+    do { /* how often it tries is a matter of the machine, that it does is not
+          */
+        assert_int_equal(look(500), SIMBA_EUNAVAIL);
+        assert_true(++looks <= 20 && sessions() <= 20 * looks);
+    } while (sessions() < 3);
 }
 
 ACTED_TEST(test_session__server_that_has_no_room_for_the_doctor_is_not_stormed)
