@@ -364,6 +364,7 @@ static void set_names(entry_t *e)
     txn->self = simba__etcd_of(e);
     txn->mutex = simba_session_mutex_name(&mutex->base);
     txn->attempt = e->base.attempt;
+    txn->member = e->step->mine.name;
     txn->number = e->is_joined ? e->base.number : 0;
     txn->create = simba__etcd_create_of(e);
     txn->is_whole = simba__etcd_is_overdue(mutex);

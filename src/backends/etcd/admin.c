@@ -69,25 +69,17 @@ static simba__etcd_owner owner_of(struct admin *admin)
     return simba__etcd_owner_read(&got.kv);
 }
 
-/* Of several owners each has a key of its own, which were not read yet. */
-static bool lacks_members(const struct admin *admin,
-                          const simba__etcd_owner *owner)
-{
-    return owner->is_crowd && strchr(admin->txn.asked[0], 'M') == NULL;
-}
-
 /* --- read ---------------------------------------------------------------- */
 
 static void tell_members(struct admin *admin)
 {
     simba_reply *reply = &admin->base.request->reply;
     simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M').all;
-    char name[SIMBA__ETCD_MEMBER];
     simba_crowd crowd = {0};
     simba__etcd_owner who;
     simba_owner told;
 
-    for (; simba__etcd_next_member(&admin->txn, &all, &who, name);
+    for (; simba__etcd_next_member(&all, &who);
          simba_crowd_add(&crowd, who.slots)) {
         told = simba__etcd_owner_told(&who);
         if (crowd.count == 0) {
@@ -108,10 +100,6 @@ static void take_read(struct admin *admin)
     simba__etcd_owner owner = owner_of(admin);
     simba__etcd_kv kv;
 
-    if (lacks_members(admin, &owner)) {
-        get(admin, admin->base.request->want_queue ? "otQM" : "otM", take_read);
-        return;
-    }
     reply->owner = simba__etcd_owner_told(&owner);
     reply->owned = owner.is_there;
     if (owner.is_crowd) {
@@ -134,23 +122,34 @@ static void take_read(struct admin *admin)
 
 static void start_read(struct admin *admin)
 {
-    get(admin, admin->base.request->want_queue ? "otQ" : "ot", take_read);
+    get(admin, admin->base.request->want_queue ? "otMQ" : "otM", take_read);
 }
 
 /* --- list ---------------------------------------------------------------- */
 
-/* The mutex of a key behind `skip` bytes of it, up to the next slash. */
-static bool read_name(const simba__etcd_kv *kv, size_t skip, simba_listed *to)
+/* Behind the prefix a key has a letter and a slash, and then its mutex up to
+ * the next slash. The letter; 0: this is none of ours. */
+static char read_mutex(const struct admin *admin,
+                       const simba__etcd_kv *kv,
+                       char mutex[SIMBA_MUTEX_MAX_BYTES + 1])
 {
-    char name[sizeof to->mutex * 3 + SIMBA__ETCD_MEMBER];
+    size_t skip = strlen(admin->txn.self->settings.prefix);
+    size_t length = kv->key.length > skip + 2 ? kv->key.length - skip : 0;
+    char name[SIMBA__ETCD_KEY_SIZE];
 
-    if (!simba__etcd_key_rest(kv, skip, name, sizeof name)) {
-        return false;
+    if (length == 0 || length >= sizeof name) {
+        return 0;
     }
-    name[strcspn(name, "/")] = '\0';
-    return simba__text_unescape(name) &&
-           simba__name_check_mutex(name, strlen(name)) == SIMBA__NAME_FINE &&
-           snprintf(to->mutex, sizeof to->mutex, "%s", name) > 0;
+    memcpy(name, kv->key.at + skip, length);
+    name[length] = '\0';
+    name[2 + strcspn(name + 2, "/")] = '\0';
+    if (!simba__text_unescape(name + 2) ||
+        simba__name_check_mutex(name + 2, strlen(name + 2)) !=
+            SIMBA__NAME_FINE) {
+        return 0;
+    }
+    memcpy(mutex, name + 2, strlen(name + 2) + 1);
+    return name[0];
 }
 
 static bool is_same(const simba_listed *a, const simba_listed *b)
@@ -195,36 +194,24 @@ static void tell_list(struct admin *admin)
 }
 
 /* An entry of a list; false: it is none. Of several each has its own. */
-static bool read_listed(const simba__etcd_kv *kv,
-                        char letter,
-                        size_t skip,
+static bool read_listed(const struct admin *admin,
+                        const simba__etcd_kv *kv,
                         simba_listed *to)
 {
-    simba__etcd_owner owner = simba__etcd_owner_read(kv);
-    size_t slash = kv->key.length;
-    char slots[SIMBA__ETCD_MEMBER];
+    char letter = read_mutex(admin, kv, to->mutex);
+    simba__etcd_owner owner = letter == 'm' ? simba__etcd_member_read(kv)
+                                            : simba__etcd_owner_read(kv);
 
-    while (letter == 'L' && slash > skip && kv->key.at[slash - 1] != '/') {
-        slash--;
-    }
-    if (letter == 'L') {
-        (void)simba__etcd_key_rest(kv, slash, slots, sizeof slots);
-        owner.slots = (uint32_t)strtoul(slots, NULL, 10);
-    }
-    to->waiting = letter == 'W';
+    to->waiting = letter == 'q';
     to->owner =
-        letter == 'W' ? simba_owner_none() : simba__etcd_owner_told(&owner);
-    return !(letter == 'O' && owner.is_crowd) && read_name(kv, skip, to);
+        letter == 'q' ? simba_owner_none() : simba__etcd_owner_told(&owner);
+    return letter != 0 && !owner.is_crowd;
 }
 
-/* A page of owners, after them of those that several are, or of waiters. */
+/* A page of members, owners and waiters. */
 static void take_list(struct admin *admin)
 {
-    static const char *const letters[] = {"O", "L", "W"};
-    simba__etcd_got got =
-        simba__etcd_got_of(&admin->txn, admin->txn.asked[0][0]);
-    size_t which = 0;
-    size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
+    simba__etcd_got got = simba__etcd_got_of(&admin->txn, 'A');
     simba_listed *all =
         realloc(admin->listed, (admin->count + got.here + 1) * sizeof *all);
     simba__pb_bytes rest = got.all;
@@ -234,25 +221,15 @@ static void take_list(struct admin *admin)
         finish(admin, SIMBA_ENOMEM, NULL);
         return;
     }
-    while (which + 1 < sizeof letters / sizeof letters[0] &&
-           letters[which][0] != admin->txn.asked[0][0]) {
-        which++;
-    }
     admin->listed = all;
     while (simba__etcd_next_kv(&rest, &kv)) {
-        admin->count +=
-            read_listed(&kv, letters[which][0], skip, &all[admin->count]);
+        admin->count += read_listed(admin, &kv, &all[admin->count]);
     }
-    admin->txn.from = NULL;
     if (got.count > (int64_t)got.here && kv.key.length > 0) {
         snprintf(admin->from, sizeof admin->from, "%.*s\1", /* behind it */
                  (int)kv.key.length, kv.key.at);
         admin->txn.from = admin->from;
-    } else {
-        which++;
-    }
-    if (which < sizeof letters / sizeof letters[0]) {
-        get(admin, letters[which], take_list);
+        get(admin, "A", take_list);
     } else {
         tell_list(admin);
     }
@@ -266,7 +243,7 @@ static void take_break(struct admin *admin)
 {
     if (!admin->txn.is_done) {
         admin->base.writes = 0;
-        get(admin, "o", take_owner); /* renewed or released meanwhile */
+        get(admin, "oM", take_owner); /* renewed or released meanwhile */
         return;
     }
     simba__admin_broke(&admin->base, &admin->txn.self->log);
@@ -279,8 +256,7 @@ static bool find_member(struct admin *admin, simba__etcd_owner *owner)
     simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'M').all;
     bool is_found = false;
 
-    while (!is_found && simba__etcd_next_member(&admin->txn, &all, owner,
-                                                admin->txn.silent)) {
+    while (!is_found && simba__etcd_next_member(&all, owner)) {
         is_found = owner->token == admin->base.request->token;
     }
     return is_found;
@@ -293,10 +269,6 @@ static void take_owner(struct admin *admin)
     char letter = owner.is_crowd ? 'g' : 'o';
     bool is_it;
 
-    if (lacks_members(admin, &owner)) {
-        get(admin, "oM", take_owner);
-        return;
-    }
     is_it = owner.is_crowd ? find_member(admin, &owner)
                            : owner.is_there && owner.token == request->token;
     request->reply.mine = is_it && owner.is_broken && !request->now;
@@ -312,17 +284,15 @@ static void take_owner(struct admin *admin)
 /* --- the book of breaks -------------------------------------------------- */
 
 /* As simba__etcd_write_break() writes it; false: nobody can read it. */
-static bool read_break(const simba__etcd_kv *kv,
-                       size_t skip,
+static bool read_break(const struct admin *admin,
+                       const simba__etcd_kv *kv,
                        simba_broken *broken)
 {
-    char line[SIMBA__ETCD_KEY_SIZE], key[SIMBA__ETCD_KEY_SIZE];
+    char line[SIMBA__ETCD_KEY_SIZE], token[SIMBA__ETCD_MEMBER];
     char *rest, *reason;
-    const char *slash;
-    simba_listed named;
 
-    if (kv->value.length >= sizeof line || !read_name(kv, skip, &named) ||
-        !simba__etcd_key_rest(kv, skip, key, sizeof key)) {
+    if (kv->value.length >= sizeof line ||
+        read_mutex(admin, kv, broken->mutex) == 0) {
         return false;
     }
     memcpy(line, kv->value.at, kv->value.length);
@@ -331,13 +301,12 @@ static bool read_break(const simba__etcd_kv *kv,
     broken->now = *rest == '!';
     rest += broken->now;
     reason = strchr(rest, '\n'); /* no id has one */
-    slash = strrchr(key, '/');
-    if (*rest != ' ' || reason == NULL || slash == NULL) {
+    if (*rest != ' ' || reason == NULL) {
         return false;
     }
     *reason = '\0';
-    broken->token = strtoull(slash + 1, NULL, 16);
-    (void)snprintf(broken->mutex, sizeof broken->mutex, "%s", named.mutex);
+    simba__etcd_key_name(kv, token);
+    broken->token = strtoull(token, NULL, 16);
     (void)snprintf(broken->id, sizeof broken->id, "%s", rest + 1);
     (void)snprintf(broken->reason, sizeof broken->reason, "%s", reason + 1);
     return true;
@@ -346,13 +315,12 @@ static bool read_break(const simba__etcd_kv *kv,
 static void take_breaks(struct admin *admin)
 {
     simba__pb_bytes all = simba__etcd_got_of(&admin->txn, 'B').all;
-    size_t skip = strlen(admin->txn.self->settings.prefix) + 2;
     simba__etcd_kv kv;
 
     while (simba__etcd_next_kv(&all, &kv)) {
         simba_broken broken = {0};
 
-        if (read_break(&kv, skip, &broken)) {
+        if (read_break(admin, &kv, &broken)) {
             simba_request_add_broken(admin->base.request, &broken);
         }
     }
@@ -527,10 +495,10 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
     admin->txn.mutex = request->mutex;
     switch (request->kind) {
     case SIMBA_LIST:
-        get(admin, "O", take_list);
+        get(admin, "A", take_list);
         break;
     case SIMBA_BREAK:
-        get(admin, "o", take_owner);
+        get(admin, "oM", take_owner);
         break;
     case SIMBA_HAND_OVER:
         get(admin, "oQ", take_hand_over);

@@ -10,21 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool simba__etcd_next_member(simba__etcd_txn *txn,
-                             simba__pb_bytes *all,
-                             simba__etcd_owner *who,
-                             char name[SIMBA__ETCD_MEMBER])
+bool simba__etcd_next_member(simba__pb_bytes *all, simba__etcd_owner *who)
 {
-    size_t skip = simba__etcd_key_length(txn, 'M');
     simba__etcd_kv kv = {0};
+    bool is_there = simba__etcd_next_kv(all, &kv);
 
-    if (!simba__etcd_next_kv(all, &kv)) {
-        return false;
-    }
-    *who = simba__etcd_owner_read(&kv);
-    (void)simba__etcd_key_rest(&kv, skip, name, SIMBA__ETCD_MEMBER);
-    who->slots = (uint32_t)strtoul(name, NULL, 10);
-    return true;
+    *who = simba__etcd_member_read(&kv);
+    return is_there;
 }
 
 /* Since when a member is as it is, by what we have seen before. */
@@ -66,7 +58,6 @@ void simba__etcd_note_members(simba__etcd_entry *e, const simba__etcd_got *got)
     simba_sighting *seen, one;
     simba__pb_bytes all = got->all;
     int64_t least_ms = INT64_MAX, left_ms;
-    char name[SIMBA__ETCD_MEMBER];
     simba_crowd crowd = {0};
     simba__etcd_owner who;
     simba_owner told;
@@ -75,7 +66,7 @@ void simba__etcd_note_members(simba__etcd_entry *e, const simba__etcd_got *got)
         return;
     }
     seen = calloc(got->here + 1, sizeof *seen);
-    for (; simba__etcd_next_member(&step->txn, &all, &who, name);
+    for (; simba__etcd_next_member(&all, &who);
          simba_crowd_add(&crowd, who.slots)) {
         if (crowd.count == 0) {
             told = simba__etcd_owner_told(&who);
@@ -93,11 +84,7 @@ void simba__etcd_note_members(simba__etcd_entry *e, const simba__etcd_got *got)
             least_ms = left_ms;
             step->owner = who;
             mutex->sighting = one;
-            memcpy(step->txn.silent, name, sizeof name);
         }
-    }
-    if (least_ms == INT64_MIN) {
-        memcpy(step->txn.member, step->txn.silent, sizeof step->txn.member);
     }
     free(mutex->seen);
     mutex->seen = seen;

@@ -89,7 +89,8 @@ struct simba__etcd_owner {
     simba_attempt attempt;
     uint64_t token, session;
     int64_t lease_ms, acquired_at_ms;
-    int64_t mod; /* revision of its last change */
+    int64_t create, mod;           /* revisions of its key, */
+    char name[SIMBA__ETCD_MEMBER]; /* and the last part of that */
     char id[SIMBA_ID_MAX + 1];
     char asked[SIMBA_ID_MAX + 1];        /* to hand over to this one */
     char text[SIMBA__ETCD_KEY_SIZE / 2]; /* as it stands in the store */
@@ -97,6 +98,8 @@ struct simba__etcd_owner {
 
 /** One that is there and that nobody can read has the id "(unreadable)". */
 simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
+/** One of several; its name begins with its slots. */
+simba__etcd_owner simba__etcd_member_read(const simba__etcd_kv *kv);
 simba_owner simba__etcd_owner_told(const simba__etcd_owner *owner);
 
 /* The name of one who waits, "SESSION-N". Without a session: nobody. */
@@ -129,9 +132,9 @@ typedef struct simba__etcd_got {
  *
  * A mutex name is escaped as in a URL. Ranges, which can only be got: R: the
  * newest three waiters of the mutex that are no newer than ours; N: how many
- * there are; Q: all, the oldest first; M: so of the members; O, W: all owners
- * and waiters there are, a page of them; B: the last breaks, without a mutex
- * those of all.
+ * there are; Q: all, the oldest first; M: so of the members; A: all members,
+ * owners and waiters of all mutexes, a page of them; B: the last breaks,
+ * without a mutex those of all.
  */
 typedef struct simba__etcd_txn {
     simba__rpc rpc;
@@ -140,13 +143,12 @@ typedef struct simba__etcd_txn {
     simba_attempt attempt;            /* x */
     unsigned number;                  /* q: 0: none */
     simba__etcd_waiter before, first; /* p, f */
-    char member[SIMBA__ETCD_MEMBER];  /* m: "": none */
-    char silent[SIMBA__ETCD_MEMBER];  /* g */
+    const char *member, *silent;      /* m, g: their names */
     bool is_whole;                    /* R: all of them, not three */
     int64_t create;                   /* of q; R: up to this */
     int64_t session;                  /* S */
     uint64_t token;                   /* b */
-    const char *from;                 /* O, W: on from here; NULL: all */
+    const char *from;                 /* A: on from here; NULL: all */
     void (*done)(struct simba__etcd_txn *txn,
                  int status,
                  const simba_error *error);
@@ -165,8 +167,6 @@ enum { THEN = 2, ELSE };
 const char *simba__etcd_key(const simba__etcd_txn *txn,
                             char letter,
                             char key[SIMBA__ETCD_KEY_SIZE]);
-/** How long a key of this letter is before what a range of it differs in. */
-size_t simba__etcd_key_length(const simba__etcd_txn *txn, char letter);
 /** Write a transaction, to be submitted: that of an entry's action; the
  * heartbeat, on the condition that all these keys are as we wrote them; a break
  * with a line in the book, which with `now` removes the key, and else marks it,
@@ -193,12 +193,10 @@ simba__etcd_got simba__etcd_got_of(const simba__etcd_txn *txn, char letter);
  * there is none. */
 bool simba__etcd_next_got(simba__pb_bytes *reply, simba__etcd_got *got);
 bool simba__etcd_next_kv(simba__pb_bytes *all, simba__etcd_kv *kv);
-/** What stands in a key behind `skip` bytes of it; false: nothing does, or it
- * does not fit, for a server may say anything, and `to` is empty. */
-bool simba__etcd_key_rest(const simba__etcd_kv *kv,
-                          size_t skip,
-                          char *to,
-                          size_t size);
+/** The last part of a key; "": it does not fit, for a server may say anything.
+ */
+void simba__etcd_key_name(const simba__etcd_kv *kv,
+                          char name[SIMBA__ETCD_MEMBER]);
 /** Who waits, by its name; nobody, if that is none. */
 simba__etcd_waiter simba__etcd_waiter_read(const char *name);
 
@@ -454,10 +452,7 @@ void simba__etcd_entry_lose(simba_entry *entry);
 /* --- crowd.c: several owners --------------------------------------------- */
 
 /** The next of what was got by M; false: there is none. */
-bool simba__etcd_next_member(simba__etcd_txn *txn,
-                             simba__pb_bytes *all,
-                             simba__etcd_owner *who,
-                             char name[SIMBA__ETCD_MEMBER]);
+bool simba__etcd_next_member(simba__pb_bytes *all, simba__etcd_owner *who);
 /** Fill in who owns it, and how many do. */
 void simba__etcd_tell_owners(simba__etcd_entry *entry);
 /** What was got by M: is there room, and who is in our way? */

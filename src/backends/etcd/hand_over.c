@@ -29,20 +29,18 @@ bool simba__etcd_find_heir(simba__etcd_txn *txn,
                            const char *to,
                            simba__etcd_heir *heir)
 {
-    size_t skip = simba__etcd_key_length(txn, 'Q');
     simba__pb_bytes all = simba__etcd_got_of(txn, 'Q').all;
-    simba__etcd_kv kv, before = {0};
-    char name[SIMBA__ETCD_MEMBER];
+    simba__etcd_owner before = {0};
+    simba__etcd_kv kv;
 
     heir->first[0] = '\0';
-    for (; simba__etcd_next_kv(&all, &kv); before = kv) {
+    for (; simba__etcd_next_kv(&all, &kv); before = heir->who) {
         heir->who = simba__etcd_owner_read(&kv);
         if (before.mod == 0) {
             memcpy(heir->first, heir->who.id, sizeof heir->first);
         }
         if (to == NULL || strcmp(heir->who.id, to) == 0) {
-            (void)simba__etcd_key_rest(&before, skip, name, sizeof name);
-            txn->before = simba__etcd_waiter_read(name);
+            txn->before = simba__etcd_waiter_read(before.name);
             heir->before_create = before.create;
             return true;
         }

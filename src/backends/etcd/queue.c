@@ -395,9 +395,8 @@ static void set_first(entry_t *e, simba__etcd_waiter who, int64_t create)
 void simba__etcd_note_order(entry_t *e, const simba__etcd_got *got)
 {
     const simba__etcd_txn *txn = &e->step->txn;
-    size_t skip = simba__etcd_key_length(txn, 'R');
-    char name[SIMBA__ETCD_MEMBER] = "";
     simba__pb_bytes all = got->all;
+    simba__etcd_owner who = {0};
     simba__etcd_kv kv = {0};
     int64_t ahead = 0;
 
@@ -405,18 +404,16 @@ void simba__etcd_note_order(entry_t *e, const simba__etcd_got *got)
     e->step->is_vanished |= kv.create != simba__etcd_create_of(e);
     e->has_order = true;
     for (; simba__etcd_next_kv(&all, &kv); ahead++) {
-        simba__etcd_owner who = simba__etcd_owner_read(&kv);
-
-        (void)simba__etcd_key_rest(&kv, skip, name, sizeof name);
+        who = simba__etcd_owner_read(&kv);
         if (ahead == 0) {
-            set_before(e, name, &who, kv.create);
+            set_before(e, who.name, &who, who.create);
         }
     }
     set_head(e, ahead == 0);
     if (ahead == 0) {
         simba__etcd_clear_before(e);
     } else if (ahead == 1 || txn->is_whole) {
-        set_first(e, simba__etcd_waiter_read(name), kv.create);
+        set_first(e, simba__etcd_waiter_read(who.name), who.create);
     }
     e->ahead = (int)(ahead < 2 || txn->is_whole ? ahead
                      : e->ahead < got->count    ? e->ahead

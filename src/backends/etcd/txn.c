@@ -42,13 +42,12 @@ const char *simba__etcd_key(const simba__etcd_txn *txn,
                                                        : NULL;
 
     simba__text_printf(&text, "%s%c/", txn->self->settings.prefix,
-                       letter == 'S'                      ? 's'
-                       : strchr("gML", letter) != NULL    ? 'm'
-                       : strchr("pfRNQW", letter) != NULL ? 'q'
-                       : letter == 'O'                    ? 'o'
-                       : letter == 'B'                    ? 'b'
-                                                          : letter);
-    if (strchr("sSOLW", letter) == NULL) {
+                       letter == 'S'                     ? 's'
+                       : strchr("gMA", letter) != NULL   ? 'm'
+                       : strchr("pfRNQ", letter) != NULL ? 'q'
+                       : letter == 'B'                   ? 'b'
+                                                         : letter);
+    if (strchr("sSA", letter) == NULL) {
         simba__text_escape(&text, txn->mutex);
     }
     if (strchr("xqpfvbmgMRNQ", letter) != NULL ||
@@ -74,13 +73,6 @@ const char *simba__etcd_key(const simba__etcd_txn *txn,
     }
     assert(!text.is_failed);
     return key;
-}
-
-size_t simba__etcd_key_length(const simba__etcd_txn *txn, char letter)
-{
-    char key[SIMBA__ETCD_KEY_SIZE];
-
-    return strlen(simba__etcd_key(txn, letter, key));
 }
 
 simba__etcd_waiter simba__etcd_waiter_read(const char *name)
@@ -119,24 +111,25 @@ static const char *owner_write(simba__etcd_owner *owner)
     return owner->text;
 }
 
-bool simba__etcd_key_rest(const simba__etcd_kv *kv,
-                          size_t skip,
-                          char *to,
-                          size_t size)
+void simba__etcd_key_name(const simba__etcd_kv *kv,
+                          char name[SIMBA__ETCD_MEMBER])
 {
-    size_t length = kv->key.length > skip ? kv->key.length - skip : 0;
+    const char *slash =
+        kv->key.length > 0 ? memrchr(kv->key.at, '/', kv->key.length) : NULL;
+    size_t length =
+        slash == NULL ? 0 : (size_t)(kv->key.at + kv->key.length - slash) - 1;
 
-    length = length < size ? length : 0;
+    length = length < SIMBA__ETCD_MEMBER ? length : 0;
     if (length > 0) {
-        memcpy(to, kv->key.at + skip, length);
+        memcpy(name, slash + 1, length);
     }
-    to[length] = '\0';
-    return length > 0;
+    name[length] = '\0';
 }
 
 simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
 {
-    simba__etcd_owner owner = {.is_there = kv->mod != 0, .mod = kv->mod};
+    simba__etcd_owner owner = {
+        .is_there = kv->mod != 0, .create = kv->create, .mod = kv->mod};
     int is_broken = 0, at = 0;
     char id[sizeof owner.text], *asked;
 
@@ -170,6 +163,15 @@ simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
         owner.lease_ms = SIMBA__ETCD_LEASE_ANY_MS;
         snprintf(owner.id, sizeof owner.id, "(unreadable)");
     }
+    simba__etcd_key_name(kv, owner.name);
+    return owner;
+}
+
+simba__etcd_owner simba__etcd_member_read(const simba__etcd_kv *kv)
+{
+    simba__etcd_owner owner = simba__etcd_owner_read(kv);
+
+    owner.slots = (uint32_t)strtoul(owner.name, NULL, 10);
     return owner;
 }
 
@@ -300,8 +302,8 @@ static void delete_member(simba__etcd_txn *txn, char letter)
 }
 
 /* All keys and ranges of these letters. RangeRequest: 1 key, 2 end, 3 limit, 5
- * order (1 up, 2 down), 6 by (2 creation), 8 keys only, 9 count only, 13
- * greatest create revision. */
+ * order (1 up, 2 down), 6 by (2 creation), 9 count only, 13 greatest create
+ * revision. */
 static void get(simba__etcd_txn *txn, int branch, const char *letters)
 {
     char *asked = txn->asked[branch - THEN];
@@ -317,18 +319,20 @@ static void get(simba__etcd_txn *txn, int branch, const char *letters)
 
         (void)simba__etcd_key(txn, *letters, key);
         simba__pb_text(txn->text, 1, txn->from != NULL ? txn->from : key);
-        if (strchr("RNQMOLWB", *letters) != NULL) {
+        if (*letters == 'A') { /* from m to q, where only o is between */
+            key[strlen(key) - 2] = 'q';
+        }
+        if (strchr("RNQMAB", *letters) != NULL) {
             key[strlen(key) - 1]++; /* what follows on the slash */
             simba__pb_text(txn->text, 2, key);
             simba__pb_number(txn->text, 3,
-                             *letters == 'R' && !txn->is_whole  ? 3
-                             : strchr("OLWB", *letters) != NULL ? PAGE
-                                                                : 0);
+                             *letters == 'R' && !txn->is_whole    ? 3
+                             : *letters == 'A' || *letters == 'B' ? PAGE
+                                                                  : 0);
             simba__pb_number(txn->text, 5,
                              is_newest_first ? 2 : is_oldest_first);
             simba__pb_number(txn->text, 6,
                              is_newest_first || is_oldest_first ? 2 : 0);
-            simba__pb_number(txn->text, 8, *letters == 'W');
             simba__pb_number(txn->text, 9, *letters == 'N');
             simba__pb_number(txn->text, 13, *letters == 'R' ? txn->create : 0);
         }
@@ -396,9 +400,8 @@ static void write_grant(entry_t *e)
     when(txn, 't', mutex->has_no_token ? CREATE : BELOW, 0,
          mutex->has_no_token ? NULL : token);
     if (e->base.slots != 0) {
-        snprintf(txn->member, sizeof txn->member, "%u-%" PRIx64 "-%u",
-                 (unsigned)e->base.slots, (uint64_t)txn->self->lease,
-                 e->base.number);
+        snprintf(step->mine.name, sizeof step->mine.name, "%u-%" PRIx64 "-%u",
+                 (unsigned)e->base.slots, step->mine.session, e->base.number);
         put(txn, THEN, 'o', CROWD_VALUE);
     }
     put(txn, THEN, own_letter(&e->base), owner_write(&step->mine));
@@ -534,6 +537,7 @@ static void write_oust(entry_t *e)
     const simba__etcd_owner *owner = &e->step->owner;
     simba__etcd_txn *txn = &e->step->txn;
 
+    txn->silent = owner->name;
     when(txn, 'g', MOD, owner->mod, NULL);
     if (!owner->is_unreadable) {
         when(txn, 'g', VALUE, 0, owner->text);
@@ -614,8 +618,7 @@ void simba__etcd_write_renewal(simba__etcd_txn *txn,
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
         if (entries[i]->slots != 0) {
-            snprintf(txn->member, sizeof txn->member, "%s",
-                     e->is_owner ? e->step->txn.member : "");
+            txn->member = e->is_owner ? e->step->mine.name : "";
             when_crowd(txn);
             put(txn, THEN, 'm', mine);
         }
@@ -633,6 +636,7 @@ void simba__etcd_write_break(simba__etcd_txn *txn,
     char line[SIMBA__ETCD_KEY_SIZE];
 
     txn->token = owner->token;
+    txn->silent = owner->name;
     begin(txn);
     when(txn, letter, MOD, owner->mod, NULL);
     if (!request->now) {
