@@ -1,4 +1,4 @@
-/* Requests without an entry: read, list, break and doctor; and observers. */
+/* Requests without an entry: read, list, break and doctor. */
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
@@ -514,65 +514,5 @@ void simba__etcd_admin(simba_session_store *store, simba_request *request)
     default:
         start_read(admin);
         break;
-    }
-}
-
-/* --- observers ----------------------------------------------------------- */
-
-/* Each change of owner comes by itself, in order; after a gap they look. */
-static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
-{
-    simba__etcd_observer *observer = (simba__etcd_observer *)watch;
-    const simba_session_mutex *mutex = &observer->mutex->base;
-    bool is_known = kv->mod != 0 && observer->token != 0;
-    simba__etcd_owner owner = {0};
-    simba_owner told;
-
-    if (kv->mod != 0 && !kv->is_gone) {
-        owner = simba__etcd_owner_read(kv);
-        if (owner.token == observer->token && !owner.is_crowd) {
-            return; /* asked again, or broken */
-        }
-        is_known &= !owner.is_crowd;
-    }
-    told = simba__etcd_owner_told(&owner);
-    simba_observed(mutex->store->base.loop, simba_session_mutex_name(mutex),
-                   is_known ? &told : NULL, is_known ? observer->token : 0);
-    if (owner.is_there) {
-        observer->token = owner.token;
-    }
-}
-
-static simba__etcd_txn owner_names(const simba__etcd_watch *watch)
-{
-    return simba__etcd_names(((const simba__etcd_observer *)watch)->mutex);
-}
-
-static const simba__etcd_watch_kind observed = {on_owner, owner_names, 'o',
-                                                true};
-
-void simba__etcd_observe(simba_session_mutex *base)
-{
-    simba__etcd_mutex *mutex = (simba__etcd_mutex *)base;
-    simba__etcd *self = SIMBA__ETCD(base->store);
-
-    if (mutex->observer != NULL) {
-        simba__etcd_watch_clear(self, &mutex->observer->watch);
-        free(mutex->observer);
-        mutex->observer = NULL;
-    }
-    if (!base->is_observed) {
-        return;
-    }
-    mutex->observer = calloc(1, sizeof *mutex->observer);
-    if (mutex->observer != NULL) {
-        mutex->observer->mutex = mutex;
-    }
-    if (mutex->observer == NULL ||
-        simba__etcd_watch_set(self, &mutex->observer->watch, &observed) ==
-            NOT_SET) {
-        simba__log(&self->log, SIMBA_LOG_WARN,
-                   "no memory to watch \"%s\": its observers look now and then",
-                   simba_session_mutex_name(base));
     }
 }

@@ -3,12 +3,12 @@
  *   etcd.c      open, close, the table; the session and renewals
  *   settings.c  the URL
  *   acquire.c   acquire, look, remove: what follows from what was seen
- *   queue.c     who waits: its position, what it watches
+ *   queue.c     who waits: its position, what it watches; observers
  *   crowd.c     several owners
  *   hand_over.c a successor, and an owner that is asked
  *   txn.c       keys, owners, transactions
  *   watches.c   the set of watches
- *   admin.c     read, list, break, doctor; observers
+ *   admin.c     read, list, break, doctor
  *   grpc.c      calls and streams over HTTP/2
  *   protobuf.c  pure: messages
  *
@@ -211,17 +211,16 @@ typedef struct simba__etcd_watch_kind {
      * the same while the watch is set. */
     simba__etcd_txn (*names)(const simba__etcd_watch *watch);
     char letter;
-    bool is_history; /* it goes on where it was interrupted */
 } simba__etcd_watch_kind;
 
 /* A key that is watched. Lives in its user's memory, zeroed first. */
 struct simba__etcd_watch {
     const simba__etcd_watch_kind *kind; /* NULL: not set */
     int64_t id;                         /* of the stream */
-    int64_t set_ms;                     /* when it was asked for */
     int64_t sure_revision; /* what happens later is told; 0: not confirmed */
     int64_t next_revision; /* where to go on; 0: from now on */
     bool has_gap;          /* it was set before, and was lost */
+    bool is_history;       /* its user's: it goes on where it was interrupted */
 };
 
 /** Watch it; do nothing if it is watched already. NOT_SET: no memory. */
@@ -256,12 +255,6 @@ typedef struct simba__etcd_first {
     simba_timer evicting;     /* when it has had its time */
 } simba__etcd_first;
 
-typedef struct simba__etcd_observer {
-    simba__etcd_watch watch; /* first */
-    simba__etcd_mutex *mutex;
-    uint64_t token; /* of the last owner they were told of */
-} simba__etcd_observer;
-
 struct simba__etcd_mutex {
     simba_session_mutex base;
     simba_sighting sighting;
@@ -270,7 +263,8 @@ struct simba__etcd_mutex {
     bool has_no_token;   /* it was never granted */
     int waiting;         /* how many of this process are in the queue */
     int64_t ahead;       /* waiters that the last one found there, or fewer */
-    simba__etcd_watch owner; /* for those who are near the head of the queue */
+    simba__etcd_watch owner; /* for observers, and those near the head */
+    uint64_t observed;       /* token of the last owner observers heard of */
     simba__etcd_beat *beat;  /* of the owner, for the first */
     simba__etcd_entry *head; /* of this process, if it is the first */
     int64_t free_ms;   /* since when it is free, as far as known; 0: not */
@@ -278,7 +272,6 @@ struct simba__etcd_mutex {
     simba__etcd_first *first; /* NULL: not known, and not waited for */
     simba_sighting *seen;     /* of several owners */
     size_t seen_count;
-    simba__etcd_observer *observer; /* NULL: it is not observed */
 };
 
 /* Who waits and is named. */
@@ -347,7 +340,6 @@ struct simba__etcd {
     simba__grpc grpc;
     bool is_closing;
     bool has_failed;               /* since the connection was there */
-    int64_t sure_ms;               /* when a watch was confirmed last */
     char clock_id[SIMBA_CLOCK_ID]; /* by which sightings count */
 
     /* The session. */
@@ -371,8 +363,9 @@ struct simba__etcd {
     simba__etcd_watch **watches;   /* by their ids; NULL: there is room */
     size_t watch_room, watch_free; /* before this there is none */
     int64_t watch_uses;
+    int unconfirmed;          /* how many were asked for and are not sure yet */
     struct simba__hash beats; /* by their sessions */
-    simba_timer confirming;   /* when one should be confirmed */
+    simba_timer confirming;   /* when the next of them should be */
     int64_t refused_ms;       /* when one was refused last */
 };
 
@@ -439,6 +432,7 @@ void simba__etcd_note_order(simba__etcd_entry *entry,
 void simba__etcd_note_joined(simba__etcd_entry *entry);
 /** One has looked for all of this process who wait. */
 void simba__etcd_confirm(simba__etcd_entry *entry);
+void simba__etcd_observe(simba_session_mutex *mutex);
 
 /* --- acquire.c: the author's part of a session store --------------------- */
 
@@ -480,6 +474,5 @@ bool simba__etcd_name_heir(simba__etcd_entry *entry);
 /* --- admin.c ------------------------------------------------------------- */
 
 void simba__etcd_admin(simba_session_store *store, simba_request *request);
-void simba__etcd_observe(simba_session_mutex *mutex);
 
 #endif

@@ -1,6 +1,6 @@
 /* Who waits: where it stands in the queue, and what it watches. Each watches
  * the one before it, those near the first the owner, and the first the owner's
- * heartbeat; README.md tells why. */
+ * heartbeat; README.md tells why. Observers watch the owner, too. */
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
@@ -64,7 +64,7 @@ static simba__etcd_txn beat_names(const simba__etcd_watch *watch)
     return (simba__etcd_txn){.self = beat->self, .session = beat->session};
 }
 
-static const simba__etcd_watch_kind beats = {on_beat, beat_names, 'S', false};
+static const simba__etcd_watch_kind beats = {on_beat, beat_names, 'S'};
 
 static simba__etcd_beat *beat_of(simba__etcd *self, int64_t session)
 {
@@ -154,7 +154,9 @@ void simba__etcd_leave_queue(entry_t *e)
     e->ahead = 0;
     e->has_order = false;
     if (mutex->waiting == 0) {
-        simba__etcd_watch_clear(simba__etcd_of(e), &mutex->owner);
+        if (!mutex->base.is_observed) {
+            simba__etcd_watch_clear(simba__etcd_of(e), &mutex->owner);
+        }
         watch_beat(mutex, 0);
         clear_first(mutex);
         mutex->free_ms = mutex->freed_mod = 0;
@@ -205,8 +207,7 @@ static simba__etcd_txn before_names(const simba__etcd_watch *watch)
     return names;
 }
 
-static const simba__etcd_watch_kind befores = {on_before, before_names, 'p',
-                                               false};
+static const simba__etcd_watch_kind befores = {on_before, before_names, 'p'};
 
 static void on_evicting(simba_timer *timer)
 {
@@ -268,27 +269,45 @@ static bool note_offer(const simba__etcd_mutex *mutex,
     return one != NULL;
 }
 
-/* The first asks, or when its step is done: wait(). */
-static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
+/* Each change of owner comes by itself, in order; after a gap they look. */
+static void tell_observers(simba__etcd_mutex *mutex,
+                           const simba__etcd_kv *kv,
+                           const simba__etcd_owner *owner)
 {
-    simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, owner);
+    bool is_known = kv->mod != 0 && mutex->observed != 0 && !owner->is_crowd;
+    simba_owner told = simba__etcd_owner_told(owner);
+
+    if (owner->is_there && owner->token == mutex->observed &&
+        !owner->is_crowd) {
+        return; /* asked again, or broken */
+    }
+    simba_observed(mutex->base.store->base.loop,
+                   simba_session_mutex_name(&mutex->base),
+                   is_known ? &told : NULL, is_known ? mutex->observed : 0);
+    if (owner->is_there) {
+        mutex->observed = owner->token;
+    }
+}
+
+/* The first asks, or when its step is done: wait(). */
+static void wake_waiters(simba__etcd_mutex *mutex,
+                         const simba__etcd_kv *kv,
+                         const simba__etcd_owner *owner)
+{
     bool is_missed = kv->is_gone;
 
     if (kv->mod != 0) {
-        simba__etcd_owner owner = simba__etcd_owner_read(kv);
-
         /* Free, or an offer, or there may be room: who looked before that is
          * told by wait(). */
         mutex->free_ms = kv->is_gone ? simba_loop_now_ms() : 0;
         mutex->freed_mod =
-            kv->is_gone || owner.is_crowd || owner.is_broken ? kv->mod : 0;
+            kv->is_gone || owner->is_crowd || owner->is_broken ? kv->mod : 0;
         if (!kv->is_gone) {
-            mutex->session = owner.session;
+            mutex->session = owner->session;
         }
         await_first(mutex);
-        is_missed =
-            (simba__etcd_is_offer(&owner) && note_offer(mutex, &owner)) ||
-            (mutex->head != NULL && is_waiting(mutex->head));
+        is_missed = (simba__etcd_is_offer(owner) && note_offer(mutex, owner)) ||
+                    (mutex->head != NULL && is_waiting(mutex->head));
     } else {
         mutex->free_ms = mutex->freed_mod = 0;
         for (simba_entry *e = mutex->base.entries; e != NULL; e = e->next) {
@@ -302,18 +321,50 @@ static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
     }
 }
 
+static void on_owner(simba__etcd_watch *watch, const simba__etcd_kv *kv)
+{
+    simba__etcd_mutex *mutex = container_of(watch, simba__etcd_mutex, owner);
+    simba__etcd_owner owner = {0};
+
+    if (!kv->is_gone) {
+        owner = simba__etcd_owner_read(kv);
+    }
+    if (mutex->waiting > 0) {
+        wake_waiters(mutex, kv, &owner);
+    }
+    if (mutex->base.is_observed) {
+        tell_observers(mutex, kv, &owner);
+    }
+}
+
 static simba__etcd_txn owner_names(const simba__etcd_watch *watch)
 {
     return simba__etcd_names(container_of(watch, simba__etcd_mutex, owner));
 }
 
-static const simba__etcd_watch_kind owners = {on_owner, owner_names, 'o',
-                                              false};
+static const simba__etcd_watch_kind owners = {on_owner, owner_names, 'o'};
 
 enum simba__etcd_set simba__etcd_watch_owner(entry_t *e)
 {
     return simba__etcd_watch_set(simba__etcd_of(e),
                                  &simba__etcd_mutex_of(e)->owner, &owners);
+}
+
+/* Watched anew, for observers are told when it is confirmed. */
+void simba__etcd_observe(simba_session_mutex *base)
+{
+    simba__etcd_mutex *mutex = (simba__etcd_mutex *)base;
+    simba__etcd *self = SIMBA__ETCD(base->store);
+
+    simba__etcd_watch_clear(self, &mutex->owner);
+    mutex->owner.is_history = base->is_observed;
+    mutex->observed = 0;
+    if ((base->is_observed || mutex->waiting > 0) &&
+        simba__etcd_watch_set(self, &mutex->owner, &owners) == NOT_SET) {
+        simba__log(&self->log, SIMBA_LOG_WARN,
+                   "no memory to watch \"%s\": its observers look now and then",
+                   simba_session_mutex_name(base));
+    }
 }
 
 /* Watch what has to be watched. IS_SET: something is only now, or was missed,

@@ -78,27 +78,19 @@ static bool put_in(simba__etcd *self, simba__etcd_watch *watch)
 static void on_unconfirmed(simba_timer *timer)
 {
     simba__etcd *self = container_of(timer, simba__etcd, confirming);
-    int64_t due_ms = INT64_MAX;
 
-    for (size_t i = 0; i < self->watch_room; i++) {
-        const simba__etcd_watch *watch = self->watches[i];
-
-        if (watch != NULL && watch->sure_revision == 0 &&
-            watch->set_ms < due_ms) {
-            due_ms = watch->set_ms;
-        }
-    }
-    if (due_ms == INT64_MAX ||
-        !simba_connection_is_ready(self->grpc.connection)) {
-        return;
-    }
-    due_ms = SILENCE_MS + (due_ms > self->sure_ms ? due_ms : self->sure_ms);
-    if (due_ms > simba_loop_now_ms()) {
-        simba_timer_set(self->base.base.loop, timer, due_ms);
-    } else {
+    if (simba_connection_is_ready(self->grpc.connection)) {
         (void)simba__grpc_give_up(&self->grpc, SIMBA_EUNAVAIL, 0,
                                   "no watch is confirmed in time");
     }
+}
+
+static void await_confirmed(simba__etcd *self)
+{
+    self->confirming.fire = on_unconfirmed;
+    simba_timer_set(self->base.base.loop, &self->confirming,
+                    self->unconfirmed > 0 ? simba_loop_now_ms() + SILENCE_MS
+                                          : INT64_MAX);
 }
 
 /* WatchRequest: 1 create, 2 cancel. WatchCreateRequest: 1 key, 3 revision to
@@ -124,11 +116,8 @@ static void send(simba__etcd *self, simba__etcd_watch *watch, bool is_create)
 static void create(simba__etcd *self, simba__etcd_watch *watch)
 {
     watch->sure_revision = 0;
-    watch->set_ms = simba_loop_now_ms();
-    self->confirming.fire = on_unconfirmed;
-    if (!self->confirming.is_set) {
-        simba_timer_set(self->base.base.loop, &self->confirming,
-                        watch->set_ms + SILENCE_MS);
+    if (self->unconfirmed++ == 0) {
+        await_confirmed(self);
     }
     if (self->is_watching) {
         send(self, watch, true);
@@ -178,7 +167,7 @@ static void take_events(simba__etcd *self, simba__pb_bytes reply, int64_t id)
 
         if (simba__etcd_next_kv(&event, &kv)) {
             kv.is_gone = is_gone;
-            watch->next_revision = watch->kind->is_history ? kv.mod + 1 : 0;
+            watch->next_revision = watch->is_history ? kv.mod + 1 : 0;
             watch->kind->changed(watch, &kv);
         }
     }
@@ -210,14 +199,11 @@ static void take_compacted(simba__etcd *self, simba__etcd_watch *watch)
 }
 
 /* One that begins where it was interrupted is told nothing by that. */
-static void take_confirmed(simba__etcd *self,
-                           simba__etcd_watch *watch,
-                           int64_t revision)
+static void take_confirmed(simba__etcd_watch *watch, int64_t revision)
 {
     watch->sure_revision = revision;
-    self->sure_ms = simba_loop_now_ms();
     if (watch->next_revision == 0) {
-        watch->next_revision = watch->kind->is_history ? revision + 1 : 0;
+        watch->next_revision = watch->is_history ? revision + 1 : 0;
         watch->kind->changed(watch,
                              &(simba__etcd_kv){.is_gone = watch->has_gap});
     }
@@ -238,6 +224,10 @@ static void on_message(simba__rpc *rpc,
         return;
     }
     reply = simba__pb_read(rpc->reply);
+    if (reply.number[3] != 0 && self->unconfirmed > 0) {
+        self->unconfirmed--; /* also if it was cleared meanwhile */
+        await_confirmed(self);
+    }
     watch = find(self, reply.number[2]);
     if (watch == NULL && reply.number[2] >= 0) {
         return; /* cleared meanwhile */
@@ -251,7 +241,7 @@ static void on_message(simba__rpc *rpc,
     } else if (reply.number[3] == 0) {
         take_events(self, rpc->reply, watch->id);
     } else {
-        take_confirmed(self, watch, simba__pb_read(reply.bytes[1]).number[3]);
+        take_confirmed(watch, simba__pb_read(reply.bytes[1]).number[3]);
     }
 }
 
@@ -261,6 +251,8 @@ void simba__etcd_watches_begin(simba__etcd *self)
     self->watch_stream.is_stream = true;
     self->watch_stream.done = on_message;
     self->is_watching = true;
+    self->unconfirmed = 0;
+    await_confirmed(self);
     for (size_t i = 0; i < self->watch_room; i++) {
         if (self->watches[i] != NULL) {
             create(self, self->watches[i]); /* a new stream knows no ids */

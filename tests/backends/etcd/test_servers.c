@@ -368,8 +368,7 @@ static bool is_watched(struct handle *handle)
     simba_loop_enter(handle->loop);
     watched = simba_session_mutex_get((simba_session_store *)handle->backend,
                                       mutex, false);
-    is_sure =
-        ((simba__etcd_mutex *)watched)->observer->watch.sure_revision != 0;
+    is_sure = ((simba__etcd_mutex *)watched)->owner.sure_revision != 0;
     simba_loop_leave(handle->loop);
     return is_sure;
 }
