@@ -426,13 +426,10 @@ static entry_t *begin_step(simba_entry *entry)
         fail(e, &error);
         return NULL;
     }
-    step->entry = e;
-    step->rounds = step->refusals = 0;
-    step->is_full = step->is_undone = step->is_vanished = false;
-    step->is_sighted = step->is_queue_empty = false;
-    step->has_looked = step->is_kept = false;
-    step->has_members = step->has_room = false;
-    step->waiting_mod = step->crowd_mod = 0;
+    *step = (simba__etcd_step){.entry = e,
+                               .owner = step->owner,
+                               .mine = step->mine,
+                               .since_ms = step->since_ms};
     return e;
 }
 

@@ -37,9 +37,6 @@ static void on_reply(simba__etcd_txn *txn, int status, const simba_error *error)
 
     admin->is_denied =
         status != SIMBA_OK && error->native == DENIED && txn->rpc.is_leaderless;
-    if (admin->is_denied) {
-        txn->rpc.reply = (simba__pb_bytes){"", 0};
-    }
     if (status == SIMBA_OK || admin->is_denied) {
         admin->taken(admin);
     } else {

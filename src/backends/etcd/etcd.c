@@ -108,12 +108,10 @@ static void put_beat(simba__etcd *self)
 static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
 {
     simba__etcd *self = container_of(rpc, simba__etcd, keep_alive);
-    simba__pb_fields reply = {0};
+    simba__pb_fields reply = simba__pb_read(rpc->reply);
 
-    (void)error; /* the stream is opened again with the next that is sent */
-    if (status == SIMBA_OK) {
-        reply = simba__pb_read(rpc->reply);
-    }
+    (void)status; /* the stream is opened again with the next that is sent */
+    (void)error;
     if (reply.number[2] == 0 || reply.number[2] != self->lease) {
         /* of another session */
     } else if (reply.number[3] > 0) {
@@ -127,11 +125,8 @@ static void on_kept(simba__rpc *rpc, int status, const simba_error *error)
 static void on_granted(simba__rpc *rpc, int status, const simba_error *error)
 {
     simba__etcd *self = container_of(rpc, simba__etcd, session.rpc);
-    simba__pb_fields reply = {0};
+    simba__pb_fields reply = simba__pb_read(rpc->reply);
 
-    if (status == SIMBA_OK) {
-        reply = simba__pb_read(rpc->reply);
-    }
     self->lease = reply.number[2];
     if (self->lease == 0) {
         fail_session(self, status, error);

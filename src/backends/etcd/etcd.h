@@ -27,8 +27,6 @@
 #include "util/hash.h"
 
 typedef struct simba__etcd simba__etcd;
-typedef struct simba__etcd_settings simba__etcd_settings;
-typedef struct simba__etcd_owner simba__etcd_owner;
 typedef struct simba__etcd_watch simba__etcd_watch;
 typedef struct simba__etcd_mutex simba__etcd_mutex;
 typedef struct simba__etcd_entry simba__etcd_entry;
@@ -36,11 +34,11 @@ typedef struct simba__etcd_step simba__etcd_step;
 
 enum { SIMBA__ETCD_NAMESPACE_MOST = 128 };
 
-struct simba__etcd_settings {
+typedef struct simba__etcd_settings {
     struct simba__servers servers;
     /* Of all keys: "simba/" or "namespace/". */
     char prefix[SIMBA__ETCD_NAMESPACE_MOST + 2];
-};
+} simba__etcd_settings;
 
 int simba__etcd_settings_init(simba__etcd_settings *settings,
                               const char *rest,
@@ -82,7 +80,7 @@ typedef struct simba__etcd_kv {
 /* The value of o/MUTEX; of a waiter with 0 where only an owner has something;
  * and for a lease how many owners it suffers; of w/MUTEX with the waiter's name
  * for an id. */
-struct simba__etcd_owner {
+typedef struct simba__etcd_owner {
     bool is_there, is_broken, is_unreadable;
     bool is_crowd; /* there are several, each with a key of its own */
     uint32_t slots;
@@ -94,7 +92,7 @@ struct simba__etcd_owner {
     char id[SIMBA_ID_MAX + 1];
     char asked[SIMBA_ID_MAX + 1];        /* to hand over to this one */
     char text[SIMBA__ETCD_KEY_SIZE / 2]; /* as it stands in the store */
-};
+} simba__etcd_owner;
 
 /** One that is there and that nobody can read has the id "(unreadable)". */
 simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);

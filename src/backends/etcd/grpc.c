@@ -78,6 +78,15 @@ static void forget(simba__rpc *rpc)
     rpc->grpc = NULL;
 }
 
+static void finish(simba__rpc *rpc, int status, const simba_error *error)
+{
+    forget(rpc);
+    if (status != SIMBA_OK) {
+        rpc->reply = (simba__pb_bytes){"", 0};
+    }
+    rpc->done(rpc, status, error);
+}
+
 static void failed(simba_exchange *exchange,
                    int status,
                    const simba_error *error)
@@ -89,12 +98,12 @@ static void failed(simba_exchange *exchange,
     if (why.native > 0) { /* of a socket, or of another's status */
         why.native = 0;
     }
-    forget(rpc);
     if (rpc->is_again) {
+        forget(rpc);
         rpc->is_again = false;
         simba__rpc_submit(grpc, rpc);
     } else {
-        rpc->done(rpc, status, &why);
+        finish(rpc, status, &why);
     }
 }
 
@@ -391,10 +400,9 @@ static int on_close(nghttp2_session *session,
         outcome = SIMBA_EUNAVAIL;
     }
     simba_exchange_end(&rpc->exchange);
-    forget(rpc);
     simba_error_set(&error, outcome, native, "etcd %s: %s",
                     simba_connection_where(grpc->connection), words);
-    rpc->done(rpc, outcome, outcome == SIMBA_OK ? NULL : &error);
+    finish(rpc, outcome, outcome == SIMBA_OK ? NULL : &error);
     return 0;
 }
 
@@ -405,12 +413,9 @@ static void on_authenticated(simba__rpc *rpc,
                              const simba_error *error)
 {
     simba__grpc *grpc = container_of(rpc, simba__grpc, authentication);
-    simba__pb_bytes token = {0};
+    simba__pb_bytes token = simba__pb_read(rpc->reply).bytes[2];
 
     explicit_bzero(rpc->output.bytes, rpc->output.length); /* the password */
-    if (status == SIMBA_OK) {
-        token = simba__pb_read(rpc->reply).bytes[2];
-    }
     if (token.length > 0) {
         grpc->token = strndup(token.at, token.length);
     }
@@ -553,8 +558,7 @@ static void down(void *self,
     nghttp2_session_del(grpc->session);
     grpc->session = NULL;
     while ((stream = grpc->streams) != NULL) {
-        forget(stream);
-        stream->done(stream, SIMBA_EUNAVAIL, why);
+        finish(stream, SIMBA_EUNAVAIL, why);
     }
     if (grpc->down != NULL) {
         grpc->down(grpc, connection, why);

@@ -23,9 +23,9 @@ typedef struct simba__rpc simba__rpc;
  * also called with SIMBA_OK for each message that came. It must neither break
  * nor close the connection.
  *
- * @param status  SIMBA_OK: `reply` is there until this returns. SIMBA_EUNKNOWN:
- *                it may have taken effect, or may yet; any other: it surely had
- *                none
+ * @param status  SIMBA_OK: `reply` is there until this returns; else it is
+ *                empty. SIMBA_EUNKNOWN: it may have taken effect, or may yet;
+ *                any other: it surely had none
  * @param error   its native code is gRPC's status, or 0; NULL: SIMBA_OK
  */
 typedef void simba__rpc_done(simba__rpc *self,

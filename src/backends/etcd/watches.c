@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "backends/etcd/etcd.h"
 
+#include "util/array.h"
 #include "util/container.h"
 
 #include <stdlib.h>
@@ -49,25 +50,19 @@ static void take_out(simba__etcd *self, const simba__etcd_watch *watch)
 static bool put_in(simba__etcd *self, simba__etcd_watch *watch)
 {
     size_t *at = &self->watch_free, room = self->watch_room;
-    simba__etcd_watch **all = self->watches;
 
-    while (*at < room && all[*at] != NULL) {
+    while (*at < room && self->watches[*at] != NULL) {
         ++*at;
     }
-    if (*at == room) {
-        room = room == 0 ? 16 : 2 * room;
-        all = place_of((int64_t)room) == 0
-                  ? NULL
-                  : realloc(all, room * sizeof(simba__etcd_watch *));
-        if (all == NULL) {
-            return false;
-        }
-        memset(all + *at, 0, (room - *at) * sizeof(simba__etcd_watch *));
-        self->watches = all;
-        self->watch_room = room;
+    if (place_of((int64_t)*at + 1) == 0 ||
+        !simba__array_reserve(&self->watches, &self->watch_room, *at + 1,
+                              sizeof *self->watches)) {
+        return false;
     }
+    memset(self->watches + room, 0,
+           (self->watch_room - room) * sizeof *self->watches);
     watch->id = ++self->watch_uses << PLACE_BITS | (int64_t)*at;
-    all[*at] = watch;
+    self->watches[*at] = watch;
     return true;
 }
 
