@@ -55,19 +55,20 @@ int simba__grpc_outcome(int status, const char *words)
 
 /* --- requests ------------------------------------------------------------ */
 
+/* Is its stream of HTTP/2 open, on the connection there is? */
+static bool is_open(const simba__rpc *rpc)
+{
+    return rpc->grpc != NULL && rpc->grpc->session != NULL &&
+           rpc->stream_id != 0 &&
+           rpc->session_number == rpc->grpc->session_number;
+}
+
 /* It is no longer ours. If the server still has it, it is cancelled there. */
 static void forget(simba__rpc *rpc)
 {
     simba__grpc *grpc = rpc->grpc;
 
-    for (simba__rpc **at = &grpc->streams; *at != NULL; at = &(*at)->next) {
-        if (*at == rpc) {
-            *at = rpc->next;
-            break;
-        }
-    }
-    if (grpc->session != NULL && rpc->stream_id != 0 &&
-        rpc->session_number == grpc->session_number) {
+    if (is_open(rpc)) {
         nghttp2_session_set_stream_user_data(grpc->session, rpc->stream_id,
                                              NULL); /* also if not sent yet */
         nghttp2_submit_rst_stream(grpc->session, NGHTTP2_FLAG_NONE,
@@ -185,7 +186,7 @@ static bool send_rpc(simba_exchange *exchange,
 
 struct simba__text *simba__rpc_begin(simba__rpc *rpc)
 {
-    if (rpc->sent == rpc->output.length || rpc->grpc == NULL) {
+    if (rpc->sent == rpc->output.length || !is_open(rpc)) {
         rpc->sent = rpc->output.length = 0;
         rpc->output.is_failed = false;
     }
@@ -223,18 +224,13 @@ bool simba__rpc_send(simba__grpc *grpc, simba__rpc *rpc)
         !simba_connection_is_ready(grpc->connection)) {
         return false;
     }
-    if (rpc->grpc != NULL) {
+    if (is_open(rpc)) {
         nghttp2_session_resume_data(grpc->session, rpc->stream_id);
         simba_connection_write(grpc->connection, "", 0);
         return true;
     }
-    if (!open_stream(grpc, rpc)) {
-        return false;
-    }
     rpc->grpc = grpc;
-    rpc->next = grpc->streams;
-    grpc->streams = rpc;
-    return true;
+    return open_stream(grpc, rpc);
 }
 
 void simba__rpc_fini(simba__rpc *rpc)
@@ -553,13 +549,9 @@ static void down(void *self,
                  const simba_error *why)
 {
     simba__grpc *grpc = self;
-    simba__rpc *stream;
 
     nghttp2_session_del(grpc->session);
     grpc->session = NULL;
-    while ((stream = grpc->streams) != NULL) {
-        finish(stream, SIMBA_EUNAVAIL, why);
-    }
     if (grpc->down != NULL) {
         grpc->down(grpc, connection, why);
     }
@@ -586,13 +578,10 @@ int simba__grpc_open(simba__grpc *grpc,
 
 void simba__grpc_close(simba__grpc *grpc)
 {
-    simba_error why;
-
     if (grpc->connection != NULL) {
-        simba_error_set(&why, SIMBA_EUNAVAIL, 0, "etcd: the store is closed");
         simba_connection_close(grpc->connection);
-        grpc->down = NULL;
-        down(grpc, NULL, &why);
+        nghttp2_session_del(grpc->session);
+        grpc->session = NULL;
         grpc->connection = NULL;
     }
     simba__rpc_fini(&grpc->authentication);

@@ -54,7 +54,6 @@ struct simba__rpc {
     unsigned session_number; /* which that was */
     int http_status, status; /* -1: not yet known */
     bool is_again;           /* nothing came of it; to be sent once more */
-    simba__rpc *next;        /* of the streams */
     char words[128];         /* grpc-message */
 };
 
@@ -71,7 +70,6 @@ struct simba__grpc {
     bool is_greeted;
     char *token; /* NULL: none */
     simba__rpc authentication;
-    simba__rpc *streams;
     simba_error why; /* not SIMBA_OK: it is to be broken */
 };
 
@@ -93,7 +91,8 @@ void simba__rpc_submit(simba__grpc *grpc, simba__rpc *rpc);
 
 /** Send what was written on a stream, which this opens if need be. False: there
  * is no connection or no memory. A stream that the server ends breaks the
- * connection, so that its user begins anew with the next one. */
+ * connection; one whose connection breaks is told nothing: its user begins anew
+ * with the next, when `ready` is called. */
 bool simba__rpc_send(simba__grpc *grpc, simba__rpc *rpc);
 
 /** Break the connection as soon as nobody is in it, for another server or

@@ -471,10 +471,21 @@ GRPC_TEST(test_grpc__restart_is_survived)
         await((rc = put("simba/r", "x", 0)) != SIMBA_EUNKNOWN);
         assert_int_equal(rc, SIMBA_OK);
     }
-    await(watch.status != OPEN);
-    assert_int_equal(watch.status, SIMBA_EUNAVAIL);
     assert_true(client.readies > 1);
-    simba__rpc_fini(&watch.rpc);
+    watch.text[0] = '\0';
+    inside(&client, {
+        struct simba__text *text = simba__rpc_begin(&watch.rpc);
+        size_t began = simba__pb_begin(text, 1);
+
+        simba__pb_text(text, 1, "simba/r");
+        simba__pb_end(text, began);
+        assert_true(simba__rpc_send(&client.grpc, &watch.rpc));
+    });
+    await(watch.text[0] != '\0'); /* one, and nothing of the old one's */
+    assert_int_equal(put("simba/r", "y", 0), SIMBA_OK);
+    await(strstr(watch.text, "put y ") != NULL);
+    assert_string_equal(watch.text, "+put y ");
+    inside(&client, simba__rpc_fini(&watch.rpc));
 }
 
 /* A token that the server does not know is asked for once more, and nobody
