@@ -43,7 +43,9 @@ static bool is_ready(const simba_session_store *self)
 
 static int unready(const simba_session_store *self, simba_error *error)
 {
-    *error = *simba_connection_why(self->connection);
+    *error = simba_connection_is_ready(self->connection)
+                 ? self->failure
+                 : *simba_connection_why(self->connection);
     return error->code != SIMBA_OK
                ? error->code
                : simba_error_set(error, SIMBA_EUNAVAIL, 0,

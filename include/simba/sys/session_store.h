@@ -215,7 +215,7 @@ typedef struct simba_session_ops {
      * connection ready? */
     bool (*is_ready)(const simba_session_store *self);
     /** * Why a request that was never sent was not answered. Else: why there is
-     * no connection. */
+     * no connection, or with one the store's `failure`. */
     int (*unready)(const simba_session_store *self, simba_error *error);
 
     /** Put the key of an entry at the end of the queue, unless it is there
@@ -305,6 +305,10 @@ struct simba_session_store {
     simba_entry *renewals, **last_renewal;
     struct simba_session_table *mutexes; /**< by name */
     struct simba_session_tombstone *tombstones;
+
+    /** MAY be set by the author: why there is no session. Last, for modules
+     * that were made before it. */
+    simba_error failure;
 };
 
 /**

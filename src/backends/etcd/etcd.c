@@ -70,10 +70,11 @@ static void fail_session(simba__etcd *self,
 {
     begin_later(self);
     if (error != NULL) {
-        self->failure = *error;
+        self->base.failure = *error;
     }
     if (status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG) {
-        simba__log(&self->log, SIMBA_LOG_WARN, "%s", self->failure.message);
+        simba__log(&self->log, SIMBA_LOG_WARN, "%s",
+                   self->base.failure.message);
     }
     self->has_failed = true;
     simba_session_failed(&self->base);
@@ -195,18 +196,6 @@ static bool is_ready(const simba_session_store *store)
     const simba__etcd *self = (const simba__etcd *)store;
 
     return self->create != 0 && !self->is_closing;
-}
-
-static int unready(const simba_session_store *store, simba_error *error)
-{
-    const simba__etcd *self = (const simba__etcd *)store;
-
-    *error = simba_connection_is_ready(self->grpc.connection)
-                 ? self->failure
-                 : *simba_connection_why(self->grpc.connection);
-    return error->code != SIMBA_OK ? error->code
-                                   : simba_error_set(error, SIMBA_EUNAVAIL, 0,
-                                                     "etcd: no answer in time");
 }
 
 /* Certain for the lease that is written in its key, after the write that was
@@ -397,7 +386,6 @@ static const simba_session_ops session_ops = {
     .name = "etcd",
     .want = want,
     .is_ready = is_ready,
-    .unready = unready,
     .put = simba__etcd_entry_put,
     .look = simba__etcd_entry_look,
     .remove = simba__etcd_entry_remove,

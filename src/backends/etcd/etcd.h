@@ -349,7 +349,6 @@ struct simba__etcd {
     simba_timer keeping;   /* when to keep the lease alive */
     simba_timer beginning; /* when to make another session */
     struct simba__backoff backoff;
-    simba_error failure;
     simba_request *closing; /* to be completed when the session has ended */
 
     /* Renewals. */
