@@ -152,6 +152,7 @@ void simba__my_connect(struct simba__sql_session *base)
     session->greeted = 0;
     session->is_bare = false;
     memset(session->prepared, 0, sizeof session->prepared);
+    session->named = 0;
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
     mysql_optionsv(mysql, MARIADB_OPT_USERDATA, whose, session);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
@@ -205,6 +206,7 @@ static int after_connect(struct simba__my_session *session)
     }
     my->is_mysql =
         strstr(mysql_get_server_info(&session->mysql), "MariaDB") == NULL;
+    my->sql.cannot_offer |= my->is_mysql;
     return start_query(session, SIMBA__MY_SETUP, SIMBA__MY_SESSION_SETUP);
 }
 
@@ -364,6 +366,26 @@ static void note_failure(struct simba__my_session *session,
 
 /* --- what comes after what ----------------------------------------------- */
 
+/* It is one statement to us. What fails for these reasons has not come to its
+ * commit, but may have left a transaction open; of anything else nobody knows.
+ * Servers before MariaDB 10.6 cannot prepare it: then it did nothing. */
+static int after_failed_offer(struct simba__my_session *session,
+                              unsigned number)
+{
+    note_failure(session, number, mysql_error(&session->mysql));
+    if (session->is_naming && !simba__my_is_lost(number)) {
+        session->base.self->cannot_offer |= number == ER_UNSUPPORTED_PS;
+        session->failure = number == ER_UNSUPPORTED_PS ? 0 : number;
+        finish(session);
+        return ANSWERED;
+    }
+    if (number == ER_LOCK_DEADLOCK || number == ER_LOCK_WAIT_TIMEOUT) {
+        return start_query(session, SIMBA__MY_ROLLBACK, "ROLLBACK");
+    }
+    simba__my_give_up(session);
+    return ANSWERED;
+}
+
 /* The rest of a batch is not sent after an error. Of a change that has been
  * committed, failing to notify is no failure; one that has not may have left a
  * transaction open. */
@@ -373,6 +395,16 @@ static int after_failure(struct simba__my_session *session)
     bool is_change =
         !session->base.is_notify && simba__sql_is_apply(session->statement);
 
+    if (number ==
+        ER_UNKNOWN_STMT_HANDLER) { /* somebody has reset the session */
+        session->named = 0;
+        note_failure(session, number, mysql_error(&session->mysql));
+        finish(session);
+        return ANSWERED;
+    }
+    if (!session->base.is_notify && session->statement == SIMBA__SQL_OFFER) {
+        return after_failed_offer(session, number);
+    }
     /* Who knows what a COMMIT that failed has done? Unless it was a conflict
      * between the nodes of a cluster. */
     if (simba__my_is_lost(number) ||
@@ -409,6 +441,10 @@ static int after_query(struct simba__my_session *session)
     }
     if (++session->answered == 2) {
         session->found = (int64_t)mysql_affected_rows(&session->mysql);
+    }
+    if (session->is_naming && !session->base.is_notify) {
+        session->is_naming = false;
+        session->named |= UINT32_C(1) << session->statement;
     }
     if (mysql_field_count(&session->mysql) > 0) {
         session->phase = SIMBA__MY_STORE;

@@ -28,6 +28,10 @@ struct mysql_meaning {
 static const struct mysql_meaning meanings[] = {
     {ER_LOCK_DEADLOCK, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {ER_CHECKREAD, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    /* Of what is prepared: the tables have changed while it was prepared anew;
+     * or it is not known any more. */
+    {ER_NEED_REPREPARE, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {ER_UNKNOWN_STMT_HANDLER, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {ER_NO_SUCH_TABLE, SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL, NULL},
     {ER_BAD_FIELD_ERROR, SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL, NULL},
     /* MySQL cannot add a column only if there is none. */

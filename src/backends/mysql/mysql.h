@@ -65,6 +65,10 @@ struct simba__my_session {
     int order[SIMBA__SQL_FAST_PATH][SIMBA__SQL_PARAMS]; /* which parameter is
                                                          * where */
     int order_count[SIMBA__SQL_FAST_PATH];
+    /* What has rows is prepared by a name, and executed by a query; which are,
+     * by a bit for each. Is the one under way being prepared? */
+    uint32_t named;
+    bool is_naming;
 
     int batch;         /* statements of the query that must go well */
     int answered;      /* so many have */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Longest text of a statement, without its parameters. */
-enum { TEXT_MOST = 8192 };
+enum { TEXT_MOST = 8192, NAMED_MOST = 2 * TEXT_MOST };
 
 static const char *const texts[] = {
 #define X(name, text) SIMBA__MY_##text,
@@ -170,6 +170,53 @@ static char *substitute(struct simba__my_session *session, const char *template)
     return text;
 }
 
+/* "PREPARE name FROM 'text'; EXECUTE name USING $1, $2", for substitute(). */
+static void write_named(struct simba__my_session *session,
+                        enum simba__sql_statement statement,
+                        char room[NAMED_MOST])
+{
+    char text[TEXT_MOST], list[TEXT_MOST / 4] = "";
+    const char *from = text;
+    char *to = room;
+    size_t used = 0;
+
+    write_text(session, statement, text);
+    snprintf(to, TEXT_MOST, "PREPARE simba_%d FROM '", (int)statement);
+    to += strlen(to);
+    while (*from != '\0') {
+        int number = read_number(&from);
+
+        assert((size_t)(to - room) < NAMED_MOST - sizeof list - 64 &&
+               used < sizeof list - 8);
+        if (number != 0) {
+            *to++ = '?';
+            snprintf(list + used, sizeof list - used, "%s$%d",
+                     used == 0 ? "" : ", ", number);
+            used += strlen(list + used);
+        } else {
+            if (*from == '\'') {
+                *to++ = '\'';
+            }
+            *to++ = *from++;
+        }
+    }
+    session->is_naming = (session->named & UINT32_C(1) << statement) == 0;
+    session->batch = session->is_naming ? 2 : 1;
+    to = session->is_naming ? stpcpy(to, "'; ") : room;
+    snprintf(to, sizeof list + 64, "EXECUTE simba_%d USING %s", (int)statement,
+             list);
+}
+
+static char *render_named(struct simba__my_session *session,
+                          enum simba__sql_statement statement)
+{
+    char template[NAMED_MOST];
+
+    write_named(session, statement, template);
+    (void)simba__sql_bind(&session->params, session->base.request, statement);
+    return substitute(session, template);
+}
+
 char *simba__my_render(struct simba__my_session *session,
                        enum simba__sql_statement statement)
 {
@@ -179,6 +226,10 @@ char *simba__my_render(struct simba__my_session *session,
     char *text = NULL;
     size_t length;
 
+    session->is_naming = false;
+    if (statement == SIMBA__SQL_OFFER) {
+        return render_named(session, statement);
+    }
     write_text(session, statement, template);
     /* Semicolons are between statements only, until parameters come in. */
     session->batch = 1;

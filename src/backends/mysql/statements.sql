@@ -160,6 +160,71 @@ FROM simba_slot s, (
 ) all_of_them
 WHERE s.mutex = $1 AND s.attempt = $2
 
+-- name: offer
+-- End this very tenure and offer the mutex to the first in the queue, which is
+-- woken, as is the second; or nothing, as on PostgreSQL. What was read counts
+-- only if the version is still the same when it is written. To fail to wake is no
+-- failure.
+-- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered
+BEGIN NOT ATOMIC
+    DECLARE now_us, it, its_token, its_place, its_end, first, second bigint;
+    DECLARE called, its_process, next_process
+        varchar(32) CHARACTER SET ascii DEFAULT '';
+    DECLARE its_id varchar(128) CHARACTER SET utf8mb4;
+    DECLARE CONTINUE HANDLER FOR 1094, 1095 BEGIN END;
+    SELECT cast(unix_timestamp(now(6)) * 1000000 AS unsigned), m.version,
+        t.token, h.attempt, h.id, h.process, h.place, h.lapses_at,
+        if(h.slots BETWEEN 0 AND 1 AND t.asked = '' AND h.bell = 1
+           AND h.attempt <> $2 AND h.id <> '@' AND h.lapses_at
+               >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000,
+           is_used_lock(concat('simba_', h.process)), NULL)
+    INTO now_us, it, its_token, called, its_id, its_process, its_place, its_end,
+        first
+    FROM simba_mutex m, simba_tenure t, simba_line h
+    WHERE m.mutex = $1 AND t.mutex = $1 AND h.mutex = $1
+        AND cast(m.mutex AS binary) = $1 AND t.version = m.version
+        AND t.attempt = $2 AND t.broken = 0 AND t.called_attempt = ''
+        AND m.owner_id <> '' AND m.transition_at
+            >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
+    ORDER BY h.place LIMIT 1;
+    IF first IS NOT NULL THEN
+        SET second = 0;
+        SELECT n.process, if(n.bell = 1 AND n.attempt <> $2
+                AND n.lapses_at >= now_us DIV 1000,
+            is_used_lock(concat('simba_', n.process)), NULL)
+        INTO next_process, second
+        FROM simba_line n WHERE n.mutex = $1 ORDER BY n.place LIMIT 1, 1;
+    END IF;
+    IF first IS NOT NULL AND second IS NOT NULL THEN
+        START TRANSACTION;
+        UPDATE simba_mutex m, simba_tenure t
+        SET m.acquired_at = 0, m.ttl_at = 0, m.transition_at = 0,
+            m.owner_id = '', m.version = (m.version + 1) % 2147483647,
+            m.quiet = -1, m.attempt = '', m.former = t.former,
+            t.version = (t.version + 1) % 2147483647, t.attempt = '',
+            t.waiting = 1, t.called_attempt = called, t.called_id = its_id,
+            t.called_process = its_process, t.called_bell = 1,
+            t.called_place = its_place, t.called_lapses = its_end,
+            t.called_until = now_us DIV 1000 + $4
+        WHERE m.mutex = $1 AND t.mutex = $1 AND m.version = it
+            AND t.version = it AND m.owner_id <> '';
+        IF row_count() > 0 THEN
+            DELETE FROM simba_line WHERE mutex = $1 AND attempt = called;
+            COMMIT;
+            IF its_process <> $3 THEN
+                KILL QUERY first;
+            END IF;
+            IF second <> 0 AND next_process <> $3
+                AND next_process <> its_process THEN
+                KILL QUERY second;
+            END IF;
+            SELECT now_us, its_token, 0, its_id, its_process, next_process;
+        ELSE
+            ROLLBACK;
+        END IF;
+    END IF;
+END
+
 -- name: load
 -- Everything there is to know about the mutex, one row for each of the first
 -- waiters, in their order; in all of them also this attempt.

@@ -182,6 +182,59 @@ SELECT us, token, acquired_at, slot, least, owned FROM fast, (
     WHERE s.mutex = $1 AND s.token <> 0 AND s.transition_at >= us / 1000
 ) all_of_them
 
+-- name: offer
+-- End this very tenure and offer the mutex to the first in the queue, which is
+-- woken, as is the second: what `load` and `apply` come to where nothing else is
+-- to be considered. Where there may be, it does nothing: nobody waits, one of the
+-- two has lapsed, is dead or cannot be notified, the first suffers others, the
+-- lease is over or broken, somebody was asked to hand over. As in `fast_acquire`
+-- the versions tell whether all rows are of one moment.
+-- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
+), m AS (
+    UPDATE simba_mutex m
+    SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = '',
+        version = (m.version + 1) % 2147483647, quiet = -1, attempt = '',
+        former = t.former
+    FROM moment, simba_tenure t, (
+        SELECT * FROM simba_line l WHERE l.mutex = $1
+        ORDER BY l.place LIMIT 1
+    ) h LEFT JOIN (
+        SELECT * FROM simba_line l WHERE l.mutex = $1
+        ORDER BY l.place LIMIT 1 OFFSET 1
+    ) n ON true
+    WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
+        AND h.slots BETWEEN 0 AND 1 AND t.asked = ''
+        AND t.attempt = $2 AND t.broken = 0 AND t.called_attempt = ''
+        AND m.owner_id <> '' AND m.transition_at >= us / 1000
+        AND h.attempt <> $2 AND h.bell = 1
+        AND h.lapses_at >= us / 1000 AND h.id <> '@'
+        AND NOT pg_try_advisory_xact_lock_shared(
+            ('x' || left(h.process, 16))::bit(64)::bigint)
+        AND (n.attempt IS NULL
+            OR n.attempt <> $2 AND n.bell = 1 AND n.lapses_at >= us / 1000
+            AND NOT pg_try_advisory_xact_lock_shared(
+                ('x' || left(n.process, 16))::bit(64)::bigint))
+    RETURNING us, t.token, m.version, h.attempt AS called, h.id, h.process,
+        h.place, h.lapses_at, coalesce(n.process, '') AS next
+), t AS (
+    UPDATE simba_tenure t
+    SET version = m.version, attempt = '', waiting = 1, called_attempt = called,
+        called_id = id, called_process = process, called_bell = 1,
+        called_place = place, called_lapses = lapses_at,
+        called_until = us / 1000 + $4::bigint
+    FROM m
+    WHERE t.mutex = $1
+), gone AS (
+    DELETE FROM simba_line WHERE mutex = $1
+        AND attempt = (SELECT called FROM m) AND place = (SELECT place FROM m)
+)
+SELECT us, token, 0, id, process, next,
+    (SELECT pg_notify('simba_' || process, $1) WHERE process <> $3),
+    (SELECT pg_notify('simba_' || next, $1) WHERE next <> '' AND next <> $3)
+FROM m
+
 -- name: load
 -- Everything there is to know about the mutex, one row for each of the first
 -- waiters, in their order; in all of them also this attempt.

@@ -8,6 +8,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/jvm.c
   ${simba_sql_dir}/liveness.c
   ${simba_sql_dir}/notify.c
+  ${simba_sql_dir}/offer.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/request.c
   ${simba_sql_dir}/slots.c

@@ -662,6 +662,10 @@ bool simba__sql_bind(struct simba__sql_params *params,
     if (statement == SIMBA__SQL_SLOT_RENEW) {
         simba__sql_add_number(params, (int32_t)asked->slots);
     }
+    if (statement == SIMBA__SQL_OFFER) {
+        simba__sql_add_text(params, request->self->process);
+        simba__sql_add_number(params, SIMBA__OFFER_MS);
+    }
     return true;
 }
 

@@ -98,6 +98,8 @@ void simba__sql_start(struct simba__sql_request *request)
         first = is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
     } else if (asked->kind == SIMBA_RENEW) {
         first = is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
+    } else if (simba__sql_can_offer(request, self->offers[mark])) {
+        first = SIMBA__SQL_OFFER;
     } else if (asked->kind == SIMBA_RELEASE && asked->tombstone_ms == 0 &&
                (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
         first = is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
@@ -133,6 +135,9 @@ static void tried(struct simba__sql_request *request,
         bool is_renewal = request->statement == SIMBA__SQL_QUIET_RENEW;
 
         request->self->is_loud[mark_of(request)] |= is_renewal;
+        if (request->statement == SIMBA__SQL_OFFER) {
+            request->self->offers[mark_of(request)] = 0;
+        }
         send(request, is_renewal ? SIMBA__SQL_FAST_RENEW : SIMBA__SQL_LOAD);
         return;
     }
@@ -155,6 +160,8 @@ static void tried(struct simba__sql_request *request,
                 tell_slot(reply, asked, rows);
             }
         }
+    } else if (request->statement == SIMBA__SQL_OFFER) {
+        simba__sql_offered(request, rows);
     }
     simba__sql_end(request, SIMBA_OK, NULL);
 }
@@ -385,6 +392,7 @@ static void decide(struct simba__sql_request *request)
     }
     if (asked->kind == SIMBA_RELEASE) {
         self->has_queue[mark_of(request)] = record->was.queue_count > 0;
+        simba__sql_count_offers(request, &self->offers[mark_of(request)]);
     }
     self->is_loud[mark_of(request)] = !record->is_quiet;
     self->is_shared[mark_of(request)] = record->is_jvm_seen;

@@ -2,8 +2,8 @@
  * few sessions, and each is served by one to three statements:
  *
  *                done                        nothing to write
- *     QUIET ------------------> answered <------------------ LOAD
- *     or FAST                     ^                         |  ^
+ *     QUIET, FAST ------------> answered <------------------ LOAD
+ *     or OFFER                    ^                         |  ^
  *      |                          | written          decided|  | somebody
  *      '--------------------------|-------> LOAD        in C v  | was faster
  *        refused, or contended    '--------------------- APPLY
@@ -42,6 +42,7 @@ struct simba__sql_queue {
     X(FAST_RENEW, FAST_RENEW)                                                  \
     X(FAST_RELEASE, FAST_RELEASE)                                              \
     X(SLOT_RENEW, SLOT_RENEW) /* of one of several owners */                   \
+    X(OFFER, OFFER)           /* a release that is waited for */               \
     X(LOAD, LOAD)                                                              \
     X(LOAD_ALL, LOAD)         /* the queue to its end */                       \
     X(LOAD_SLOTS, LOAD_SLOTS) /* what else simba_slot says of it */            \
@@ -78,7 +79,7 @@ static inline bool simba__sql_is_apply(enum simba__sql_statement statement)
 /** May it change anything that was asked for? */
 static inline bool simba__sql_is_write(enum simba__sql_statement statement)
 {
-    return statement <= SIMBA__SQL_SLOT_RENEW || simba__sql_is_apply(statement);
+    return statement <= SIMBA__SQL_OFFER || simba__sql_is_apply(statement);
 }
 
 /** Most parameters of a statement. */
@@ -137,17 +138,20 @@ enum { SIMBA__SQL_SILENT = -2 };
 #define SIMBA__SQL_VERSIONS INT64_C(2147483647)
 
 /* The columns of `load`, in their order; the fast path answers the first three,
- * `slot_renew` three more. */
+ * `slot_renew` and `offer` three more. */
 enum simba__sql_column {
     SIMBA__SQL_DONE_US, /* NULL: the fast path has done nothing */
     SIMBA__SQL_DONE_TOKEN,
     SIMBA__SQL_DONE_ACQUIRED_AT,
     SIMBA__SQL_NOW_US,
     SIMBA__SQL_DONE_SLOT = SIMBA__SQL_NOW_US,
+    SIMBA__SQL_DONE_TO = SIMBA__SQL_NOW_US,      /* whom it is offered to, */
     SIMBA__SQL_OWNER_ID,                         /* NULL: no such row */
     SIMBA__SQL_DONE_SLOTS = SIMBA__SQL_OWNER_ID, /* the least of all */
+    SIMBA__SQL_DONE_FIRST = SIMBA__SQL_OWNER_ID, /* through which process, */
     SIMBA__SQL_ACQUIRED_AT,
     SIMBA__SQL_DONE_OWNED = SIMBA__SQL_ACQUIRED_AT,
+    SIMBA__SQL_DONE_SECOND = SIMBA__SQL_ACQUIRED_AT, /* and who is behind it */
     SIMBA__SQL_TTL_AT,
     SIMBA__SQL_TRANSITION_AT,
     SIMBA__SQL_FENCING_TOKEN,
@@ -391,6 +395,7 @@ struct simba__sql {
      * comes anew asks for the last, by another hash, before that time. */
     bool has_queue[SIMBA__SQL_MARKS], is_loud[SIMBA__SQL_MARKS];
     bool is_shared[SIMBA__SQL_MARKS];
+    uint8_t offers[SIMBA__SQL_MARKS]; /* so many releases in a row, or more */
     uint8_t races_lost[SIMBA__SQL_MARKS];
     uint64_t late_for;
     int64_t late_until_ms;
@@ -418,6 +423,7 @@ struct simba__sql {
     bool has_no_quiet;         /* simba_mutex is of another make */
     bool has_no_token;         /* and an old one */
     bool has_no_slots;         /* simba_line and simba_tenure are old ones */
+    bool cannot_offer;         /* the server cannot do it by one statement */
     int64_t look_for_slots_ms; /* then it is tried again if they are */
     bool was_primary;          /* the server has taken a change of ours */
     bool is_detached;
@@ -657,6 +663,18 @@ bool simba__sql_change_tenures(struct simba__sql_change *change,
 void simba__sql_bind_slots(struct simba__sql_params *params,
                            const struct simba__sql_request *request,
                            char *kept);
+
+/* --- offer.c ------------------------------------------------------------- */
+
+/** Is it worth trying, by how many releases in a row came to that? */
+bool simba__sql_can_offer(const struct simba__sql_request *request,
+                          unsigned offers);
+/** A release was decided: has it come to nothing but what `offer` does? */
+void simba__sql_count_offers(const struct simba__sql_request *request,
+                             uint8_t *offers);
+/** `offer` has done it: tell to whom, and wake who waits here. */
+void simba__sql_offered(struct simba__sql_request *request,
+                        const struct simba__sql_rows *rows);
 
 /* --- jvm.c --------------------------------------------------------------- */
 
