@@ -69,3 +69,10 @@ void simba__sql_offered(struct simba__sql_request *request,
                               is_first_ours ? 0 : SIMBA__OFFER_MS);
     }
 }
+
+bool simba__sql_wakes_others(const struct simba__sql_request *request)
+{
+    return request->statement == SIMBA__SQL_OFFER ||
+           (simba__sql_is_apply(request->statement) &&
+            request->change.wake_count > 0);
+}

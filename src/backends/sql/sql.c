@@ -508,7 +508,7 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
     struct simba__sql_session *session;
     struct pollfd fds[2];
     int64_t left_ms;
-    bool goes_on;
+    bool goes_on, wakes_others;
 
     simba_loop_enter(self->base.loop);
     session = self->driven == NULL ? NULL : self->driven->session;
@@ -523,11 +523,14 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
     }
     fds[1] = (struct pollfd){.fd = simba_loop_nudge_fd(self->base.loop),
                              .events = POLLIN};
+    wakes_others = simba__sql_wakes_others(self->driven);
     simba_loop_leave(self->base.loop);
     left_ms = until_ms - simba_loop_now_ms();
-    if (left_ms > 0) {
-        simba_loop_poll(self->base.loop, fds, 2,
-                        left_ms > 60000 ? 60000 : (int)left_ms);
+    left_ms = left_ms > 60000 ? 60000 : left_ms;
+    if (left_ms > 0 && wakes_others) {
+        (void)poll(fds, 2, (int)left_ms);
+    } else if (left_ms > 0) {
+        simba_loop_poll(self->base.loop, fds, 2, (int)left_ms);
     }
     simba_loop_enter(self->base.loop);
     goes_on = self->driven != NULL && self->driven->session == session;

@@ -675,6 +675,9 @@ void simba__sql_count_offers(const struct simba__sql_request *request,
 /** `offer` has done it: tell to whom, and wake who waits here. */
 void simba__sql_offered(struct simba__sql_request *request,
                         const struct simba__sql_rows *rows);
+/** Is somebody else being woken by what is under way? Then its answer is not
+ * looked for: who is woken needs the CPU. */
+bool simba__sql_wakes_others(const struct simba__sql_request *request);
 
 /* --- jvm.c --------------------------------------------------------------- */
 
