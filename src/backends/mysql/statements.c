@@ -170,6 +170,20 @@ static char *substitute(struct simba__my_session *session, const char *template)
     return text;
 }
 
+/* Most of what `load` costs a server is to read and to understand it: so that
+ * is done once for a session. Not where the text changes with what is learnt of
+ * the tables. */
+static bool is_named(const struct simba__my_session *session,
+                     enum simba__sql_statement statement)
+{
+    const struct simba__sql *self = session->base.self;
+
+    return statement == SIMBA__SQL_OFFER ||
+           (statement == SIMBA__SQL_LOAD &&
+            !((const struct simba__my *)self)->is_mysql &&
+            !self->has_no_slots && !self->has_no_quiet && !self->has_no_token);
+}
+
 /* "PREPARE name FROM 'text'; EXECUTE name USING $1, $2", for substitute(). */
 static void write_named(struct simba__my_session *session,
                         enum simba__sql_statement statement,
@@ -227,7 +241,7 @@ char *simba__my_render(struct simba__my_session *session,
     size_t length;
 
     session->is_naming = false;
-    if (statement == SIMBA__SQL_OFFER) {
+    if (is_named(session, statement)) {
         return render_named(session, statement);
     }
     write_text(session, statement, template);
