@@ -56,11 +56,11 @@ static bool put_in(simba__etcd *self, simba__etcd_watch *watch)
     }
     if (place_of((int64_t)*at + 1) == 0 ||
         !simba__array_reserve(&self->watches, &self->watch_room, *at + 1,
-                              sizeof *self->watches)) {
+                              sizeof(simba__etcd_watch *))) {
         return false;
     }
     memset(self->watches + room, 0,
-           (self->watch_room - room) * sizeof *self->watches);
+           (self->watch_room - room) * sizeof(simba__etcd_watch *));
     watch->id = ++self->watch_uses << PLACE_BITS | (int64_t)*at;
     self->watches[*at] = watch;
     return true;
