@@ -165,7 +165,8 @@ WHERE s.mutex = $1 AND s.attempt = $2
 -- woken, as is the second; or nothing, as on PostgreSQL. What was read counts
 -- only if the version is still the same when it is written. To fail to wake is no
 -- failure.
--- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered
+-- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered, $5 the id of
+-- the successor, or ''
 BEGIN NOT ATOMIC
     DECLARE now_us, it, its_token, its_place, its_end, first, second bigint;
     DECLARE called, its_process, next_process
@@ -175,7 +176,8 @@ BEGIN NOT ATOMIC
     SELECT cast(unix_timestamp(now(6)) * 1000000 AS unsigned), m.version,
         t.token, h.attempt, h.id, h.process, h.place, h.lapses_at,
         if(h.slots BETWEEN 0 AND 1 AND t.asked = '' AND h.bell = 1
-           AND h.attempt <> $2 AND h.id <> '@' AND h.lapses_at
+           AND h.attempt <> $2 AND h.id <> '@'
+           AND ($5 = '' OR cast(h.id AS binary) = $5) AND h.lapses_at
                >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000,
            is_used_lock(concat('simba_', h.process)), NULL)
     INTO now_us, it, its_token, called, its_id, its_process, its_place, its_end,

@@ -186,10 +186,11 @@ SELECT us, token, acquired_at, slot, least, owned FROM fast, (
 -- End this very tenure and offer the mutex to the first in the queue, which is
 -- woken, as is the second: what `load` and `apply` come to where nothing else is
 -- to be considered. Where there may be, it does nothing: nobody waits, one of the
--- two has lapsed, is dead or cannot be notified, the first suffers others, the
--- lease is over or broken, somebody was asked to hand over. As in `fast_acquire`
--- the versions tell whether all rows are of one moment.
--- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered
+-- two has lapsed, is dead or cannot be notified, the first suffers others or is not
+-- the named successor, the lease is over or broken, somebody was asked to hand
+-- over. As in `fast_acquire` the versions tell whether all rows are of one moment.
+-- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered, $5 the id of
+-- the successor, or ''
 WITH moment AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
 ), m AS (
@@ -210,6 +211,7 @@ WITH moment AS MATERIALIZED (
         AND m.owner_id <> '' AND m.transition_at >= us / 1000
         AND h.attempt <> $2 AND h.bell = 1
         AND h.lapses_at >= us / 1000 AND h.id <> '@'
+        AND ($5::text = '' OR h.id = $5::text)
         AND NOT pg_try_advisory_xact_lock_shared(
             ('x' || left(h.process, 16))::bit(64)::bigint)
         AND (n.attempt IS NULL

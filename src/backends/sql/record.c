@@ -665,6 +665,7 @@ bool simba__sql_bind(struct simba__sql_params *params,
     if (statement == SIMBA__SQL_OFFER) {
         simba__sql_add_text(params, request->self->process);
         simba__sql_add_number(params, SIMBA__OFFER_MS);
+        simba__sql_add_text(params, asked->to == NULL ? "" : asked->to);
     }
     return true;
 }

@@ -99,6 +99,29 @@ SQL_TEST(test_sql_offer__wakes_the_second_in_this_process)
     expect_offered_to(&b, &c);
 }
 
+SQL_TEST(test_sql_offer__named_successor_may_be_the_first)
+{
+    wait_for_a(&second, &third);
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "b"});
+    EXPECT_SENT(SIMBA__SQL_OFFER);
+    assert_string_equal(got.to, "b");
+    note_no_more(&first);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    expect_offered_to(&b, &c);
+}
+
+/* Who stands further behind passes others, and the next time it is not tried.
+ */
+SQL_TEST(test_sql_offer__named_successor_may_stand_behind)
+{
+    wait_for_a(&second, &third);
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "c"});
+    EXPECT_SENT(SIMBA__SQL_OFFER, SIMBA__SQL_LOAD, SIMBA__SQL_APPLY);
+    note_no_more(&first);
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+    expect_offered_to(&c, &b);
+}
+
 /* S10: who did not come goes to the end. */
 SQL_TEST(test_sql_offer__lapses_as_any_other)
 {
