@@ -36,7 +36,8 @@ typedef struct simba_counts {
     uint64_t abandoned;        /**< waits that ended without the mutex */
     uint64_t releases;         /**< tenures that ended because we wanted */
     uint64_t lost_expired;     /**< no renewal was answered in time */
-    uint64_t lost_gone;        /**< the store gave the mutex away */
+    uint64_t lost_taken;       /**< the store says that it is not ours */
+    uint64_t lost_broken;      /**< somebody broke it */
     uint64_t lost_max_hold;    /**< max_hold was reached */
     uint64_t lost_stalled;     /**< no progress was made */
     uint64_t renewals;         /**< that were granted */

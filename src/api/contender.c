@@ -506,11 +506,9 @@ enum simba_cause simba__contender_cause(
         [SIMBA__CAUSE_MAX_HOLD] = SIMBA_CAUSE_MAX_HOLD,
         [SIMBA__CAUSE_STALLED] = SIMBA_CAUSE_STALLED,
         [SIMBA__CAUSE_ASKED] = SIMBA_CAUSE_ASKED};
-    const simba_owner *seen = simba__contention_heard(&c->contention);
 
     assert(update->tell & SIMBA__TELL_RELEASED);
-    return update->cause == SIMBA__CAUSE_GONE && seen != NULL &&
-                   seen->is_broken && seen->token == update->token
+    return simba__contention_was_broken(&c->contention, update)
                ? SIMBA_CAUSE_BROKEN
                : of_core[update->cause];
 }

@@ -170,7 +170,8 @@ static const struct counter counters[] = {
      COUNT(releases)},
     {"losses_total", ",cause=\"expired\"",
      "Tenures that ended against our will.", COUNT(lost_expired)},
-    {"losses_total", ",cause=\"gone\"", NULL, COUNT(lost_gone)},
+    {"losses_total", ",cause=\"taken\"", NULL, COUNT(lost_taken)},
+    {"losses_total", ",cause=\"broken\"", NULL, COUNT(lost_broken)},
     {"losses_total", ",cause=\"max_hold\"", NULL, COUNT(lost_max_hold)},
     {"losses_total", ",cause=\"stalled\"", NULL, COUNT(lost_stalled)},
     {"renewals_total", "", "Renewals that were granted.", COUNT(renewals)},
@@ -305,7 +306,8 @@ static void print_leads(FILE *out, const simba_metrics *metrics)
         print_labels(out, metrics, i);
         (void)fprintf(out, "} %" PRIu64 "\n",
                       c->acquires - c->releases - c->lost_expired -
-                          c->lost_gone - c->lost_max_hold - c->lost_stalled);
+                          c->lost_taken - c->lost_broken - c->lost_max_hold -
+                          c->lost_stalled);
     }
 }
 

@@ -121,6 +121,15 @@ static void told(struct simba__caller *caller,
     c->teller->is_failing = status != SIMBA_OK;
 }
 
+bool simba__contention_was_broken(const struct simba__contention *c,
+                                  const struct simba__contend_update *update)
+{
+    const simba_owner *heard = simba__contention_heard(c);
+
+    return update->cause == SIMBA__CAUSE_GONE && heard != NULL &&
+           heard->is_broken && heard->token == update->token;
+}
+
 static void find_metrics(struct simba__contention *c)
 {
     if (c->metrics.counts == NULL) {
@@ -181,7 +190,8 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     }
     if (update.tell != 0) {
         find_metrics(c);
-        simba__metrics_tell(&c->metrics, &c->loop->metrics, &update, now_us);
+        simba__metrics_tell(&c->metrics, &c->loop->metrics, &update,
+                            simba__contention_was_broken(c, &update), now_us);
         c->hooks->told(c, &update);
     }
     if (request->kind == SIMBA_NO_REQUEST) {

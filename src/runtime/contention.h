@@ -135,6 +135,10 @@ void simba__contention_ask_progress(struct simba__contention *c, bool is_asked);
  * then if they have heard of a newer answer already. Inside the loop. */
 const simba_owner *simba__contention_heard(const struct simba__contention *c);
 
+/** In hooks->told: has somebody ended by force what this tells the end of? */
+bool simba__contention_was_broken(const struct simba__contention *c,
+                                  const struct simba__contend_update *update);
+
 /** How long its positions in queues live, by its last acquire. */
 int64_t simba__contention_waiter_ms(const struct simba__contention *c);
 

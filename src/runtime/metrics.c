@@ -99,7 +99,7 @@ void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us)
 static const size_t count_of_cause[] = {
     [SIMBA__CAUSE_STOP] = offsetof(simba_counts, releases),
     [SIMBA__CAUSE_EXPIRED] = offsetof(simba_counts, lost_expired),
-    [SIMBA__CAUSE_GONE] = offsetof(simba_counts, lost_gone),
+    [SIMBA__CAUSE_GONE] = offsetof(simba_counts, lost_taken),
     [SIMBA__CAUSE_MAX_HOLD] = offsetof(simba_counts, lost_max_hold),
     [SIMBA__CAUSE_STALLED] = offsetof(simba_counts, lost_stalled),
     [SIMBA__CAUSE_ASKED] = offsetof(simba_counts, releases)};
@@ -107,15 +107,17 @@ static const size_t count_of_cause[] = {
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
+                         bool was_broken,
                          int64_t now_us)
 {
     simba_counts *counts = self->counts;
     unsigned tell = update->tell;
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
-        void *count = (char *)counts + count_of_cause[update->cause];
+        size_t count = was_broken ? offsetof(simba_counts, lost_broken)
+                                  : count_of_cause[update->cause];
 
-        ++*(uint64_t *)count;
+        ++*(uint64_t *)(void *)((char *)counts + count);
         add(&counts->hold, age_us(self, now_us));
         self->is_owner = false;
         loop->owned--;

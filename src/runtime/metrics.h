@@ -49,10 +49,12 @@ void simba__metrics_find(struct simba__contender_metrics *self,
 /** An acquire goes out, at that time of the boot clock. */
 void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us);
 
-/** What the machine told the user. */
+/** What the machine told the user. `was_broken`: what ended was ended by force;
+ * the machine knows only that the store said so. */
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
+                         bool was_broken,
                          int64_t now_us);
 
 /** A renewal came to its end; `margin_ms` is what was left. */

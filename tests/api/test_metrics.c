@@ -147,10 +147,30 @@ TEST(test_metrics__count_losses_by_cause)
     assert_int_equal(counts.acquires, 1);
     assert_int_equal(counts.releases, 0);
     assert_int_equal(counts.lost_expired, 0);
-    assert_int_equal(counts.lost_gone, 0);
+    assert_int_equal(counts.lost_taken, 0);
     assert_int_equal(counts.lost_stalled, 0);
     assert_int_equal(counts.hold.count, 1);
     assert_true(counts.hold.sum_us >= 40000);
+    simba_store_close(store);
+}
+
+/* Who alerts on owners that vanish must not be woken by an admin's break. */
+TEST(test_metrics__tell_what_was_broken_from_what_was_taken)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_break wish = SIMBA_BREAK_INIT;
+    simba_store *store = open_store();
+    simba_locker *locker;
+
+    options.mutex = wish.mutex = fresh_mutex();
+    options.times.ttl_ms = 200;
+    locker = open_with(store, &options);
+    assert_int_equal(simba_locker_acquire(locker, -1, &wish.token, NULL), 0);
+    assert_int_equal(simba_admin_break(store, &wish, NULL, NULL), SIMBA_OK);
+    await(counts_of(store, options.mutex).lost_broken == 1);
+    assert_int_equal(counts_of(store, options.mutex).lost_taken, 0);
+    assert_int_equal(counts_of(store, options.mutex).lost_expired, 0);
+    simba_locker_close(locker);
     simba_store_close(store);
 }
 

@@ -17,7 +17,7 @@ static void tell(struct simba__contender_metrics *mine,
     struct simba__contend_update update = {.tell = tell, .cause = cause};
 
     simba__metrics_find(mine, all, "m");
-    simba__metrics_tell(mine, all, &update,
+    simba__metrics_tell(mine, all, &update, false,
                         tell & SIMBA__TELL_RELEASED ? 1700 : 1250);
 }
 
@@ -53,7 +53,8 @@ TEST(test_metrics__counts_each_cause_for_itself)
     assert_int_equal(mine.counts->acquires, 6);
     assert_int_equal(mine.counts->releases, 1);
     assert_int_equal(mine.counts->lost_expired, 1);
-    assert_int_equal(mine.counts->lost_gone, 1);
+    assert_int_equal(mine.counts->lost_taken, 1);
+    assert_int_equal(mine.counts->lost_broken, 0);
     assert_int_equal(mine.counts->lost_max_hold, 1);
     assert_int_equal(mine.counts->lost_stalled, 2);
     assert_int_equal(mine.counts->hold.count, 6);
