@@ -48,6 +48,19 @@ builder.set_source(
         if (scheduler != NULL) *scheduler = of_scheduler;
         if (retriever != NULL) *retriever = of_retriever;
     }
+
+    /* Closed, and noted that it is, with no line of Python in between. */
+    #define PY_CLOSE(kind) \
+        static void py_##kind##_close(simba_##kind **handle) \
+        { \
+            simba_##kind##_close(*handle); \
+            *handle = NULL; \
+        }
+    PY_CLOSE(store)
+    PY_CLOSE(locker)
+    PY_CLOSE(service)
+    PY_CLOSE(scheduler)
+    PY_CLOSE(retrieval)
     """,
     libraries=["simba"],
     extra_compile_args=_flags("--cflags"),
@@ -100,7 +113,7 @@ typedef struct {
 } simba_store_options;
 int simba_store_open(const char *url, const simba_store_options *options,
                      simba_store **store, simba_error *error);
-void simba_store_close(simba_store *store);
+void py_store_close(simba_store **);
 int simba_store_fd(const simba_store *store);
 int simba_store_dispatch(simba_store *store, simba_error *error);
 
@@ -120,7 +133,7 @@ void simba_locker_cancel(simba_locker *locker);
 bool simba_locker_is_owner(const simba_locker *locker);
 uint64_t simba_locker_token(const simba_locker *locker);
 void simba_locker_progress(simba_locker *locker);
-void simba_locker_close(simba_locker *locker);
+void py_locker_close(simba_locker **);
 
 typedef struct {
     const char *mutex, *id;
@@ -136,7 +149,7 @@ int simba_service_open(simba_store *store, const simba_contender *contender,
                        simba_service **service, simba_error *error);
 int simba_service_start(simba_service *service, simba_error *error);
 int simba_service_stop(simba_service *service, simba_error *error);
-void simba_service_close(simba_service *service);
+void py_service_close(simba_service **);
 bool simba_service_is_owner(const simba_service *service);
 uint64_t simba_service_token(const simba_service *service);
 enum simba_service_status simba_service_status(const simba_service *service);
@@ -161,7 +174,7 @@ int simba_scheduler_open(simba_store *store,
                          simba_scheduler **scheduler, simba_error *error);
 int simba_scheduler_start(simba_scheduler *scheduler, simba_error *error);
 int simba_scheduler_stop(simba_scheduler *scheduler, simba_error *error);
-void simba_scheduler_close(simba_scheduler *scheduler);
+void py_scheduler_close(simba_scheduler **);
 bool simba_scheduler_is_owner(const simba_scheduler *scheduler);
 uint64_t simba_scheduler_token(const simba_scheduler *scheduler);
 bool simba_run_is_stopped(const simba_run *run);
@@ -177,7 +190,7 @@ typedef struct {
 int simba_retrieval_open(simba_store *store, const simba_retriever *retriever,
                          simba_retrieval **retrieval, simba_error *error);
 int simba_retrieval_start(simba_retrieval *retrieval, simba_error *error);
-void simba_retrieval_close(simba_retrieval *retrieval);
+void py_retrieval_close(simba_retrieval **);
 
 
 void py_init(simba_store_options *, simba_locker_options *, simba_contender *,

@@ -95,12 +95,12 @@ class lock:
         except BaseException:
             lease = self._let_go()
             if lease is not None:  # closing it ends the wait
-                await asyncio.shield(asyncio.to_thread(lease.close))
+                await _done(lease.close)
             raise
         return self._lease
 
     async def __aexit__(self, kind: Any, *rest: object) -> None:
-        await asyncio.shield(asyncio.to_thread(self._end, kind is not None))
+        await _done(self._end, kind is not None)
 
 
 async def _made(make: Callable[[], Any]) -> Any:
@@ -109,12 +109,35 @@ async def _made(make: Callable[[], Any]) -> Any:
     making = in_thread(make).start()
     try:
         return await _woken(making)
-    except asyncio.CancelledError:
+    except BaseException:
         making.then(lambda: making.failed or making.get().close())
         raise
 
 
+async def _done(call: Callable[..., Any], *arguments: Any) -> None:
+    """Call it on a thread of its own and wait for its end, however often we are
+    cancelled meanwhile: what is being closed is closed after that. (What the
+    loop's executor has not begun, the end of the loop cancels.)"""
+    ending = in_thread(call, *arguments).start()
+    end = _end_of(ending)
+    cancelled = None
+    while not end.is_set():
+        try:
+            await end.wait()
+        except asyncio.CancelledError as again:
+            cancelled = again
+    ending.get()
+    if cancelled is not None:
+        raise cancelled
+
+
 async def _woken(found: in_thread) -> Any:
+    await _end_of(found).wait()
+    return found.get()
+
+
+def _end_of(found: in_thread) -> asyncio.Event:
+    """Set when it has ended."""
     loop = asyncio.get_running_loop()
     end = asyncio.Event()
 
@@ -123,8 +146,7 @@ async def _woken(found: in_thread) -> Any:
             loop.call_soon_threadsafe(end.set)
 
     found.then(wake)
-    await end.wait()
-    return found.get()
+    return end
 
 
 class watch:
@@ -182,7 +204,7 @@ class watch:
                 yield state
         finally:
             self._tell = lambda: None
-            await asyncio.shield(asyncio.to_thread(self._watcher.close))
+            await _done(self._watcher.close)
 
 
 async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
@@ -215,7 +237,9 @@ async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
     async def end() -> None:
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])
+        while task is not None and not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
 
     def on_acquired(state: State) -> None:
         asyncio.run_coroutine_threadsafe(begin(state.after.token),
@@ -231,4 +255,4 @@ async def lead(mutex: str, work: Callable[[int], Awaitable[None]], *,
         service.start()
         await failed
     finally:
-        await asyncio.shield(asyncio.to_thread(service.close))
+        await _done(service.close)

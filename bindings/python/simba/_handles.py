@@ -169,17 +169,22 @@ def py_log(user: Any, level: int, component: Any, message: Any) -> None:
 
 
 class Handle:
-    """What all have in common: a C handle, closed once, and at exit."""
+    """What all have in common: a C handle, closed once, and at exit.
+
+    A signal handler may raise between any two lines, and may ask or close as
+    well. So it is C that notes a handle where it is opened and closed.
+    """
 
     _close: Callable[[Any], None]
+    _cell: Any = [None]  #: of C, where the handle is noted
+    _is_closed = False
 
     def __init__(self) -> None:
         self._number = next(_numbers)
-        self._c: Any = None
         self._renew_locks()
 
     def _renew_locks(self) -> None:
-        # Signal handlers run within any line, and may ask as well.
+        self._closers = threading.RLock()
         self._closing = threading.Condition(threading.RLock())
         self._users: list[int] = []  # threads that are in a call
 
@@ -188,14 +193,16 @@ class Handle:
         return ffi.cast("void *", self._number)
 
     def _open(self, function: Callable[..., int], kind: str, *given: Any) -> None:
-        out, error = ffi.new(kind + " **"), ffi.new("simba_error *")
+        error = ffi.new("simba_error *")
+        self._cell = ffi.new(kind + " **")
         with _lock:
             _live[self._number] = self
-        code = function(*given, out, error)
-        if code < 0:
-            _live.pop(self._number, None)
-            raise error_of(code, error)
-        self._c = out[0]
+        try:
+            check(function(*given, self._cell, error), error)
+        except BaseException:
+            self._is_closed = True
+            Handle.close(self)
+            raise
 
     def _use(self, function: Callable[..., Any], *given: Any) -> Any:
         """Call it with the C handle, which is not freed meanwhile."""
@@ -225,31 +232,38 @@ class Handle:
 
     @property
     def _handle(self) -> Any:
-        if self._c is None:
+        if self._is_closed or not self._cell[0]:
             raise ValueError("the handle is closed")
-        return self._c
+        return self._cell[0]
 
     def close(self) -> None:
-        """Stop or release if need be, and free. Again is a no-op."""
+        """Stop or release if need be, and free. Again is a no-op, which waits
+        for another thread that closes it."""
         if self in getattr(_thread, "inside", ()):
             raise Misuse("a handle cannot be closed by its own callback")
-        c = self._take()
-        if c is not None:
-            self._close(c)
-            _live.pop(self._number, None)
-
-    def _take(self) -> Any:
-        """The C handle, for who closes it, when no other thread uses it."""
         me = threading.get_ident()
+        # That thread waits for our call, if a signal came within one.
+        if not self._closers.acquire(blocking=me not in self._users):
+            return
+        try:
+            if self._cell[0]:
+                self._wait_for_users(me)
+                self._close(self._cell)
+        finally:
+            if self._is_closed and not self._cell[0]:
+                _live.pop(self._number, None)
+            self._closers.release()
+
+    def _wait_for_users(self, me: int) -> None:
+        """Let none but this thread use it from now on."""
         with self._closing:
-            c, self._c = self._c, None
+            self._is_closed = True
             try:
-                while c is not None and any(user != me for user in self._users):
+                while any(user != me for user in self._users):
                     self._closing.wait()
             except BaseException:
-                self._c = c
+                self._is_closed = False
                 raise
-        return c
 
     def __enter__(self) -> Any:
         return self
@@ -291,7 +305,7 @@ class Store(Handle):
     with a poll loop needs no thread for them.
     """
 
-    _close = staticmethod(lib.simba_store_close)
+    _close = staticmethod(lib.py_store_close)
 
     def __init__(self, url: Optional[str] = None, *,
                  wait: Optional[Duration] = 0,
@@ -341,21 +355,22 @@ class OfStore(Handle):
 
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:
-        """What fails in it leaves no store behind."""
+        """What fails in it leaves nothing open."""
         try:
             yield
         except BaseException:
-            if self._own is not None:
-                self._own.close()
+            self.close()
             raise
 
     def _open(self, function: Callable[..., int], kind: str, *given: Any) -> None:
         super()._open(function, kind, self.store._handle, *given)
 
     def close(self) -> None:
-        super().close()
-        if self._own is not None:
-            self._own.close()
+        try:
+            super().close()
+        finally:
+            if self._own is not None and not self._cell[0]:
+                self._own.close()
 
 
 class Locker(OfStore):
@@ -365,7 +380,7 @@ class Locker(OfStore):
     while it is held; the work has Times.budget to end then.
     """
 
-    _close = staticmethod(lib.simba_locker_close)
+    _close = staticmethod(lib.py_locker_close)
 
     def __init__(self, mutex: str, *, store: StoreLike = None,
                  id: Optional[str] = None, times: Times = Times(),
@@ -386,7 +401,7 @@ class Locker(OfStore):
 
     def _renew_locks(self) -> None:
         super()._renew_locks()
-        self._waiting = threading.Lock()
+        self._waiting = threading.RLock()
 
     def _acquire(self, timeout_ms: int) -> int:
         token = ffi.new("uint64_t *")
@@ -529,7 +544,7 @@ class Service(OfStore):
     returned: on_released must not return before the work has ended.
     """
 
-    _close = staticmethod(lib.simba_service_close)
+    _close = staticmethod(lib.py_service_close)
 
     def __init__(self, mutex: str, *, store: StoreLike = None,
                  on_acquired: Optional[Callable[[State], None]] = None,
@@ -634,7 +649,7 @@ class Scheduler(OfStore):
     With fixed_delay the period counts from the end of a run.
     """
 
-    _close = staticmethod(lib.simba_scheduler_close)
+    _close = staticmethod(lib.py_scheduler_close)
 
     def __init__(self, mutex: str, work: Callable[[Run], None], *,
                  period: Duration, store: StoreLike = None,
@@ -681,7 +696,7 @@ class Scheduler(OfStore):
 class Watcher(OfStore):
     """Calls on_changed(state) for each change of owner that is seen."""
 
-    _close = staticmethod(lib.simba_retrieval_close)
+    _close = staticmethod(lib.py_retrieval_close)
 
     def __init__(self, mutex: str, on_changed: Callable[[State], None], *,
                  store: StoreLike = None, poll: Duration = 1) -> None:
@@ -696,4 +711,4 @@ class Watcher(OfStore):
             options.user = self._user
             self._open(lib.simba_retrieval_open, "simba_retrieval", options)
             del keep
-        self._call(lib.simba_retrieval_start)
+            self._call(lib.simba_retrieval_start)

@@ -1,6 +1,8 @@
 """The package on any store: the same safety as the library's."""
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
 import os
 import select
@@ -185,6 +187,78 @@ def test_threads_may_ask_while_it_is_closed(url, mutex):
                 thread.join()
 
 
+def test_a_signal_handler_may_close(url, mutex, monkeypatch):
+    call = simba.Locker._call
+
+    def interrupted(self, *given):
+        signal.raise_signal(signal.SIGUSR1)
+        return call(self, *given)
+
+    locker = simba.Locker(mutex, store=url)
+    monkeypatch.setattr(simba.Locker, "_call", interrupted)
+    before = signal.signal(signal.SIGUSR1, lambda *_: locker.close())
+    try:
+        with pytest.raises(ValueError):
+            locker.acquire(wait=0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ctrl_c_leaves_nothing_half_open(url, mutex, monkeypatch):
+    opening = simba._handles.Handle._open
+
+    def interrupted(self, function, *given):
+        def then_a_signal(*arguments):
+            function(*arguments)
+            signal.raise_signal(signal.SIGINT)
+
+        opening(self, then_a_signal, *given)
+
+    before = set(simba._handles._live)
+    with simba.Store(url) as store:
+        monkeypatch.setattr(simba._handles.Handle, "_open", interrupted)
+        for make in (lambda: simba.Store(url),
+                     lambda: simba.Locker(mutex, store=store)):
+            with pytest.raises(KeyboardInterrupt):
+                make()
+        monkeypatch.undo()
+        assert set(simba._handles._live) - before == {store._number}
+
+
+def test_what_cannot_start_is_not_left_open(url, mutex, monkeypatch):
+    def fail(self, *_):
+        raise simba.Internal("on purpose")
+
+    before = set(simba._handles._live)
+    monkeypatch.setattr(simba.Watcher, "_call", fail)
+    with pytest.raises(simba.Internal):
+        simba.watch(mutex, store=url)
+    assert set(simba._handles._live) == before
+
+
+def test_a_store_waits_for_who_closes_what_was_made_of_it(url, mutex):
+    store = simba.Store(url)
+    service, began, go_on = simba.Service(mutex, store=store), *(
+        threading.Event() for _ in range(2))
+
+    def use(c):
+        began.set()
+        go_on.wait()
+
+    threads = [threading.Thread(target=service._use, args=(use,)),
+               threading.Thread(target=service.close),
+               threading.Thread(target=store.close)]
+    threads[0].start()
+    began.wait()
+    for thread in threads[1:]:
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+
+
 def test_service_calls_back(url, mutex, until):
     told = []
     with simba.Service(mutex, store=url,
@@ -322,6 +396,31 @@ def test_asyncio_leaves_nothing_open(url, mutex, until):
     asyncio.run(main())
 
 
+def test_asyncio_closes_what_a_second_cancel_finds(url, mutex):
+    async def hold(began):
+        async with simba.lock(mutex, store=url, wait=0):
+            began.set()
+            await asyncio.Event().wait()
+
+    async def main():
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+        executor = concurrent.futures.ThreadPoolExecutor(1)
+        loop.set_default_executor(executor)
+        holding = asyncio.ensure_future(hold(began))
+        await began.wait()
+        executor.submit(time.sleep, 0.2)  # it has other things to do
+        holding.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        # asyncio.run() cancels it again, and all that was begun for it.
+
+    before = set(simba._handles._live)
+    asyncio.run(main())
+    assert set(simba._handles._live) == before
+    with simba.lock(mutex, store=url, wait=0):
+        pass
+
+
 def test_asyncio_cancels_a_wait_that_has_not_begun(url, mutex, monkeypatch):
     acquire = simba.Locker._acquire
     began, cancelled = threading.Event(), threading.Event()
@@ -379,6 +478,42 @@ def test_lead_raises_what_its_work_raises(url, mutex):
             pass
 
     asyncio.run(main())
+
+
+def test_lead_ends_its_work_before_another_leads(url, mutex):
+    refused = []
+
+    async def work(token):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            end = time.monotonic() + 0.2
+            while time.monotonic() < end:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            try:
+                with simba.lock(mutex, store=url, wait=0):
+                    refused.append(False)
+            except simba.Busy:
+                refused.append(True)
+
+    async def main():
+        leading = asyncio.ensure_future(simba.lead(mutex, work, store=url))
+        while not await asyncio.to_thread(is_led):
+            pass
+        leading.cancel()
+        await asyncio.sleep(0.1)
+        # The end of asyncio.run() cancels all anew.
+
+    def is_led():
+        try:
+            with simba.lock(mutex, store=url, wait=0):
+                return False
+        except simba.Busy:
+            return True
+
+    asyncio.run(main())
+    assert refused == [True]
 
 
 def test_a_forked_child_leaves_a_with_by_what_it_raised(url, mutex):
