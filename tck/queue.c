@@ -222,9 +222,10 @@ static void who_waits_hears_of_the_new_owner(struct tck *t)
     int64_t since = simba_loop_now_ms();
 
     tck_release(q.a);
-    EXPECT_GRANTED(q.b);
-    EXPECT_QUEUED(q.d);
+    tck_ask(q.b);
     EXPECT_SWIFT(t, since, OFFER_MS);
+    EXPECT_OWNS(q.b);
+    EXPECT_QUEUED(q.d);
     EXPECT_TEXT(t, q.d->reply.owner.id, q.b->id);
     EXPECT_NUMBER(t, q.d->reply.owner.token, q.b->token);
 }
