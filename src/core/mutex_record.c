@@ -573,7 +573,8 @@ static void join(struct simba__mutex_record *record,
         .attempt = given->request->attempt,
         .position = position,
         .connection = given->connection,
-        .lapses_ms = given->now_ms + given->request->waiter_ms,
+        .lapses_ms =
+            given->now_ms + given->request->waiter_ms + given->spare_ms,
         .slots = given->request->slots,
     };
 

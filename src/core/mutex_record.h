@@ -75,6 +75,9 @@ struct simba__mutex_request {
     const simba_request *request;
     uint64_t connection;
     int64_t now_ms; /* the store's clock */
+    /* How much longer than the request wants it a position is kept, so that
+     * not each that asks again must be written. */
+    int64_t spare_ms;
 };
 
 /** Forget all of it. */

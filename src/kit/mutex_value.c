@@ -283,8 +283,9 @@ int simba_value_serve(const simba_value_host *host,
 {
     struct serving serving = {host, change};
     struct simba__mutex_host record_host = {&serving, is_connected, wake};
-    struct simba__mutex_request given = {request, host->connection,
-                                         host->now_ms};
+    struct simba__mutex_request given = {.request = request,
+                                         .connection = host->connection,
+                                         .now_ms = host->now_ms};
     struct simba__mutex_record record;
     int rc = decode(&record, host->value, host->size);
     struct simba__waiter_walk walk = {&record, &record_host, host->now_ms, 0};

@@ -114,7 +114,8 @@ VALUE_TEST(answers_as_the_record_does)
         uint64_t dice = simba__rng_next(&rng);
         uint64_t connection = 1 + dice / 1000 % PEOPLE;
         simba_request request = asking(kinds[dice % 10], 1 + dice / 10 % 6);
-        struct simba__mutex_request given = {&request, connection, 0};
+        struct simba__mutex_request given = {.request = &request,
+                                             .connection = connection};
         simba_reply reply = SIMBA_REPLY_INIT;
 
         now_ms += (int64_t)(dice / 100000 % 60);

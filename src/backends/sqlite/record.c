@@ -691,8 +691,9 @@ static void store_waiter(struct writing *w,
     }
 }
 
-/* A longer waiter lease alone is no reason to write while more than half of the
- * old one is left: the waiter will ask again before it ends. */
+/* A longer waiter lease alone is no reason to write while as much of the old
+ * one is left as who asks now must have (S11). It was stored with half as much
+ * again. */
 static bool is_stale(const struct writing *w,
                      const struct simba__waiter *before,
                      const struct simba__waiter *after)
@@ -704,7 +705,7 @@ static bool is_stale(const struct writing *w,
            strcmp(record->peers[before->connection].process,
                   record->peers[after->connection].process) != 0 ||
            (before->lapses_ms != after->lapses_ms &&
-            before->lapses_ms - record->now_ms <= w->request->waiter_ms / 2);
+            before->lapses_ms - record->now_ms < w->request->waiter_ms);
 }
 
 /* The row of an old offer is dropped first, because its waiter may be in the

@@ -150,7 +150,8 @@ static int decide(struct simba__sqlite *self,
     simba_reply *reply = &request->reply;
     struct simba__mutex_host host = simba__sqlite_host(self);
     struct simba__mutex_request given = {.request = request,
-                                         .connection = SIMBA__SQLITE_SELF};
+                                         .connection = SIMBA__SQLITE_SELF,
+                                         .spare_ms = request->waiter_ms / 2};
     int rc;
 
     record->now_ms = given.now_ms = simba__sqlite_now_ms(self);

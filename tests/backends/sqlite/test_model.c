@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#define SPARE_MS(waiter_ms) ((waiter_ms) / 2)
+#define LEFT_MS(waiter_ms)  (waiter_ms)
 #include "fixtures/model_comparison.h"
 
 SQLITE_TEST(test_sqlite_model__does_as_the_model_does)
