@@ -32,18 +32,20 @@ has_terminal() {
 # For the steps of pty.
 export -f parent_of state_of is_stopped guardian_of has_terminal
 
-# A program that is hard to get rid of: it writes the time, over and over, in
+# A program that is hard to get rid of: it writes the time, every millisecond, in
 # three processes: itself, a child that ignores TERM, and an orphan that ignores
 # TERM in a session of its own. Each first writes its process id to $1.pids.
 cat >"$scratch/stubborn" <<'EOF'
 #!/bin/bash
 write_times() {
-    local end=$((SECONDS + 60))
+    local end=$((SECONDS + 60)) never
 
     echo "$BASHPID" >>"$1.pids"
+    exec {never}<> <(:) # to pause without a process for it
     while [ "$SECONDS" -lt "$end" ]; do
-        echo "${EPOCHREALTIME/./}" >>"$1.times"
-    done
+        echo "${EPOCHREALTIME/./}"
+        read -r -t 0.001 -u "$never"
+    done >>"$1.times"
 }
 export -f write_times
 (trap "" TERM; write_times "$1") &
