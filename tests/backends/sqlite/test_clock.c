@@ -15,6 +15,13 @@ static void reboot_over(struct who *alice)
         " transition_at = transition_at + 1000000000");
 }
 
+/* It is owned, and with right: the lease that was watched ended before we
+ * asked. */
+static bool is_over(int64_t end_ms)
+{
+    return got.mine && now_ms() >= end_ms;
+}
+
 SQLITE_TEST(test_sqlite_clock__reboot_frees_every_mutex)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -70,7 +77,7 @@ SQLITE_TEST(test_sqlite_clock__living_owner_is_of_this_boot)
 SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
-    int64_t wait_ms;
+    int64_t wait_ms, asked_ms;
 
     alice.ttl_ms = 200;
     alice.transition_ms = 200;
@@ -83,14 +90,17 @@ SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease)
     assert_in_range(wait_ms, 400, 419);
     nap_ms(100);
     sql("UPDATE simba_mutex SET version = version + 1"); /* it was renewed */
+    asked_ms = now_ms();
     ask(&bob);
     assert_in_range(got.wait_ms, 400, 419);
-    nap_ms(200); /* leaves a busy machine as much again to be late */
+    nap_ms(200);
     ask(&bob);
-    expect_queued(true);
-    assert_in_range(got.wait_ms, 1, 219);
-    nap_ms(got.wait_ms + 2);
-    ask(&bob);
+    if (!is_over(asked_ms + 400)) { /* a busy machine may be late */
+        expect_queued(true);
+        assert_in_range(got.wait_ms, 1, 219);
+        nap_ms(got.wait_ms + 2);
+        ask(&bob);
+    }
     expect_mine(&bob);
     renew(&bob);
     expect_mine(&bob);
@@ -150,9 +160,11 @@ SQLITE_TEST(test_sqlite_clock__processes_share_what_they_saw)
     nap_ms(500);
     must_open(&third, "");
     ask(&carol);
-    expect_queued(true);
-    left_ms = began_ms + 2000 + 42 + 10 - now_ms();
-    assert_in_range(got.wait_ms, left_ms > 1 ? left_ms - 1 : 0, 1600);
+    if (!is_over(began_ms + 2000)) { /* a busy machine may be late */
+        expect_queued(true);
+        left_ms = began_ms + 2000 + 42 + 10 - now_ms();
+        assert_in_range(got.wait_ms, left_ms > 1 ? left_ms - 1 : 0, 1600);
+    }
     await((ask(&carol), got.mine));
     assert_true(now_ms() - began_ms >= 2000);
     assert_int_equal(sql("SELECT count(*) FROM simba_sighting"), 0);
