@@ -101,7 +101,7 @@ front_stopped_and_command_ends() {
 } 2>/dev/null
 
 max_hold_is_76_and_ends_everything_first() {
-    start_stubborn j --ttl 1s --transition 1s --max-hold 2s || return 1
+    start_stubborn j --ttl 1s --transition 1s --max-hold 5s || return 1
     start_successor j
     code 76 wait "$front" && all_gone "${pids[@]}" "$guardian" &&
         code 0 wait "$successor" && never_overlapped j
