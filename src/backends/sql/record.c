@@ -346,7 +346,8 @@ enum simba__sql_loaded simba__sql_record_load(
 /* --- what has changed ---------------------------------------------------- */
 
 /* Of a waiter that merely asks again the row is left alone, as long as over
- * half of its waiter lease is left. */
+ * half of its waiter lease is left; of one that does not ask, always, also if
+ * it has lapsed. */
 static bool is_fresh(const struct simba__sql_record *record,
                      const struct simba__waiter *was,
                      const struct simba__waiter *is)
@@ -356,7 +357,8 @@ static bool is_fresh(const struct simba__sql_record *record,
     int64_t now_ms = record->now_us / 1000;
 
     return was->position == is->position && was->slots == is->slots &&
-           was->lapses_ms - now_ms > (is->lapses_ms - now_ms) / 2 &&
+           (was->lapses_ms == is->lapses_ms ||
+            was->lapses_ms - now_ms > (is->lapses_ms - now_ms) / 2) &&
            before->can_notify == after->can_notify &&
            strcmp(before->process, after->process) == 0;
 }
