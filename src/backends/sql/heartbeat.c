@@ -279,7 +279,8 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
         at = simba__sql_subscription_find(self, mutex);
         if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0 ||
             (at != NULL &&
-             (at->is_crowd || simba__sql_is_over(&at->sighting)))) {
+             (at->is_crowd ||
+              simba__sql_is_over(&at->sighting, simba_loop_now_ms())))) {
             simba__sql_wake(self, mutex);
         }
     }

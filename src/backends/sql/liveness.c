@@ -66,7 +66,7 @@ void simba__sql_sight(struct simba__sql_sighting *seen,
     seen->until_ms = simba_loop_now_ms() + simba__lease_over_ms(&left);
 }
 
-bool simba__sql_is_over(const struct simba__sql_sighting *seen)
+bool simba__sql_is_over(const struct simba__sql_sighting *seen, int64_t at_ms)
 {
-    return seen->token != 0 && simba_loop_now_ms() >= seen->until_ms;
+    return seen->token != 0 && at_ms >= seen->until_ms;
 }

@@ -291,8 +291,9 @@ static void find_dead_owner(struct simba__sql_request *request)
         return;
     }
     simba__sql_waiter_look(request, at);
+    /* Its answer may have come late: what counts is when it was asked for. */
     if (simba__mutex_is_held(mutex, now_ms) &&
-        simba__sql_is_over(&at->sighting)) {
+        simba__sql_is_over(&at->sighting, request->begun_ms)) {
         simba__log(&self->log, SIMBA_LOG_WARN,
                    "%s: the clock of the server has gone back: the lease of "
                    "'%s' for '%s' is over by ours, and has %lld ms to run by "

@@ -103,8 +103,8 @@ void simba__sql_sight(struct simba__sql_sighting *seen,
                       const simba_owner *owner,
                       int64_t store_ms);
 
-/** Is it over, whatever the server's clock says? */
-bool simba__sql_is_over(const struct simba__sql_sighting *seen);
+/** Was it over then, by our clock, whatever the server's says? */
+bool simba__sql_is_over(const struct simba__sql_sighting *seen, int64_t at_ms);
 
 /* --- heartbeat.c --------------------------------------------------------- */
 
