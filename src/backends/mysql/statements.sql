@@ -161,10 +161,12 @@ FROM simba_slot s, (
 WHERE s.mutex = $1 AND s.attempt = $2
 
 -- name: offer
--- End this very tenure and offer the mutex to the first in the queue, which is
--- woken, as is the second; or nothing, as on PostgreSQL. What was read counts
--- only if the version is still the same when it is written. To fail to wake is no
--- failure.
+-- End this very tenure and offer the mutex to the first in the queue, or to the
+-- first that has the name of the successor, and wake it and the first of the
+-- others; or nothing, as on PostgreSQL. What was read counts only if the version
+-- is still the same when it is written. To fail to wake is no failure. The first
+-- of the others is found in the order of the queue: by <> it would be by attempts,
+-- and all of them be read.
 -- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered, $5 the id of
 -- the successor, or ''
 BEGIN NOT ATOMIC
@@ -177,7 +179,7 @@ BEGIN NOT ATOMIC
         t.token, h.attempt, h.id, h.process, h.place, h.lapses_at,
         if(h.slots BETWEEN 0 AND 1 AND t.asked = '' AND h.bell = 1
            AND h.attempt <> $2 AND h.id <> '@'
-           AND ($5 = '' OR cast(h.id AS binary) = $5) AND h.lapses_at
+           AND h.lapses_at
                >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000,
            is_used_lock(concat('simba_', h.process)), NULL)
     INTO now_us, it, its_token, called, its_id, its_process, its_place, its_end,
@@ -188,14 +190,17 @@ BEGIN NOT ATOMIC
         AND t.attempt = $2 AND t.broken = 0 AND t.called_attempt = ''
         AND m.owner_id <> '' AND m.transition_at
             >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
+        AND ($5 = '' OR cast(h.id AS binary) = $5)
     ORDER BY h.place LIMIT 1;
     IF first IS NOT NULL THEN
         SET second = 0;
-        SELECT n.process, if(n.bell = 1 AND n.attempt <> $2
+        SELECT n.process, if(n.bell = 1 AND n.attempt <> $2 AND n.id <> '@'
                 AND n.lapses_at >= now_us DIV 1000,
             is_used_lock(concat('simba_', n.process)), NULL)
         INTO next_process, second
-        FROM simba_line n WHERE n.mutex = $1 ORDER BY n.place LIMIT 1, 1;
+        FROM simba_line n
+        WHERE n.mutex = $1 AND strcmp(n.attempt, called) <> 0
+        ORDER BY n.place LIMIT 1;
     END IF;
     IF first IS NOT NULL AND second IS NOT NULL THEN
         START TRANSACTION;

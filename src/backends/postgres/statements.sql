@@ -183,12 +183,14 @@ SELECT us, token, acquired_at, slot, least, owned FROM fast, (
 ) all_of_them
 
 -- name: offer
--- End this very tenure and offer the mutex to the first in the queue, which is
--- woken, as is the second: what `load` and `apply` come to where nothing else is
--- to be considered. Where there may be, it does nothing: nobody waits, one of the
--- two has lapsed, is dead or cannot be notified, the first suffers others or is not
--- the named successor, the lease is over or broken, somebody was asked to hand
--- over. As in `fast_acquire` the versions tell whether all rows are of one moment.
+-- End this very tenure and offer the mutex to the first in the queue, or to the
+-- first that has the name of the successor. It is woken, as is the first of the
+-- others, which comes next or was passed: what `load` and `apply` come to where
+-- nothing else is to be considered. Where there may be, it does nothing: nobody
+-- waits, or nobody by that name, one of the two has lapsed, is dead or cannot be
+-- notified, the one it is offered to suffers others, the lease is over or broken,
+-- somebody was asked to hand over. As in `fast_acquire` the versions tell whether
+-- all rows are of one moment.
 -- $1 mutex, $2 attempt, $3 our process, $4 how long it is offered, $5 the id of
 -- the successor, or ''
 WITH moment AS MATERIALIZED (
@@ -199,11 +201,13 @@ WITH moment AS MATERIALIZED (
         version = (m.version + 1) % 2147483647, quiet = -1, attempt = '',
         former = t.former
     FROM moment, simba_tenure t, (
-        SELECT * FROM simba_line l WHERE l.mutex = $1
+        SELECT * FROM simba_line l
+        WHERE l.mutex = $1 AND ($5::text = '' OR l.id = $5::text)
         ORDER BY l.place LIMIT 1
-    ) h LEFT JOIN (
-        SELECT * FROM simba_line l WHERE l.mutex = $1
-        ORDER BY l.place LIMIT 1 OFFSET 1
+    ) h LEFT JOIN LATERAL (
+        SELECT * FROM simba_line l
+        WHERE l.mutex = $1 AND l.attempt <> h.attempt
+        ORDER BY l.place LIMIT 1
     ) n ON true
     WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
         AND h.slots BETWEEN 0 AND 1 AND t.asked = ''
@@ -211,11 +215,11 @@ WITH moment AS MATERIALIZED (
         AND m.owner_id <> '' AND m.transition_at >= us / 1000
         AND h.attempt <> $2 AND h.bell = 1
         AND h.lapses_at >= us / 1000 AND h.id <> '@'
-        AND ($5::text = '' OR h.id = $5::text)
         AND NOT pg_try_advisory_xact_lock_shared(
             ('x' || left(h.process, 16))::bit(64)::bigint)
         AND (n.attempt IS NULL
             OR n.attempt <> $2 AND n.bell = 1 AND n.lapses_at >= us / 1000
+            AND n.id <> '@'
             AND NOT pg_try_advisory_xact_lock_shared(
                 ('x' || left(n.process, 16))::bit(64)::bigint))
     RETURNING us, t.token, m.version, h.attempt AS called, h.id, h.process,

@@ -1,8 +1,8 @@
 /* A release that is waited for, by any or by a named successor. By `load` and
  * `apply` it takes two round trips, and who comes next waits for both. Where
- * the last ones of this mutex came to nothing but an offer to the first in the
- * queue, the next is tried by one statement that can do just that. It does
- * nothing where there is more to consider; then all is done as before. */
+ * the last ones of this mutex came to nothing but an offer, the next is tried
+ * by one statement that can do just that. It does nothing where there is more
+ * to consider; then all is done as before. */
 #include "backends/sql/sql.h"
 
 #include <string.h>
@@ -25,13 +25,6 @@ bool simba__sql_can_offer(const struct simba__sql_request *request,
            offers >= OFFERS_LEAST && knows_offers(request->self);
 }
 
-/* A named successor may stand further behind: then others were passed. */
-static bool was_first(const struct simba__mutex_record *mutex)
-{
-    return mutex->queue_count == 0 ||
-           mutex->offered.position < mutex->queue[0].position;
-}
-
 void simba__sql_count_offers(const struct simba__sql_request *request,
                              uint8_t *offers)
 {
@@ -42,7 +35,7 @@ void simba__sql_count_offers(const struct simba__sql_request *request,
                     record->peers[mutex->offered.connection].can_notify &&
                     !record->has_jvm && !record->has_slots &&
                     !change->has_slots && change->gone_count == 1 &&
-                    change->come_count == 0 && was_first(mutex);
+                    change->come_count == 0;
 
     if (!is_plain) {
         *offers = 0;

@@ -99,27 +99,96 @@ SQL_TEST(test_sql_offer__wakes_the_second_in_this_process)
     expect_offered_to(&b, &c);
 }
 
+static void release_to(const char *id)
+{
+    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = id});
+}
+
 SQL_TEST(test_sql_offer__named_successor_may_be_the_first)
 {
     wait_for_a(&second, &third);
-    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "b"});
+    release_to("b");
     EXPECT_SENT(SIMBA__SQL_OFFER);
-    assert_string_equal(got.to, "b");
     note_no_more(&first);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     expect_offered_to(&b, &c);
 }
 
-/* Who stands further behind passes others, and the next time it is not tried.
- */
+/* S11: who stands further behind goes before; who is passed is woken, too, and
+ * keeps its position. */
 SQL_TEST(test_sql_offer__named_successor_may_stand_behind)
 {
+    uint64_t position;
+
     wait_for_a(&second, &third);
-    run(&a, (simba_request){.kind = SIMBA_RELEASE, .to = "c"});
-    EXPECT_SENT(SIMBA__SQL_OFFER, SIMBA__SQL_LOAD, SIMBA__SQL_APPLY);
-    note_no_more(&first);
+    position = b.position;
+    release_to("c");
+    EXPECT_SENT(SIMBA__SQL_OFFER);
     assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     expect_offered_to(&c, &b);
+    if (got.is_queued) {
+        assert_int_equal(got.position, position);
+    }
+    note_no_more(&first);
+    release(&c);
+    ask(&b);
+    expect_mine(&b);
+}
+
+/* Also the next time. */
+SQL_TEST(test_sql_offer__named_successors_follow_each_other)
+{
+    wait_for_a(&second, &third);
+    for (int i = 0; i < 3; i++) {
+        release_to("c");
+        EXPECT_SENT(SIMBA__SQL_OFFER);
+        assert_string_equal(got.to, "c");
+        leave(&c);
+        ask(&b);
+        expect_mine(&b);
+        c = person(&third, "c");
+        a = person(&first, "a");
+        ask(&c);
+        ask(&a);
+        run(&b, (simba_request){.kind = SIMBA_RELEASE, .to = "a"});
+        b = person(&second, "b");
+        ask(&a);
+        expect_mine(&a);
+        leave(&c);
+        c = person(&third, "c");
+        ask(&b);
+        ask(&c);
+        sent_count = 0;
+    }
+    note_no_more(&first);
+}
+
+SQL_TEST(test_sql_offer__named_successor_of_this_process)
+{
+    wait_for_a(&first, &first);
+    release_to("c");
+    EXPECT_SENT(SIMBA__SQL_OFFER);
+    note_no_more(&first);
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
+    expect_offered_to(&c, &b);
+}
+
+/* Of two with that name the first is meant. */
+SQL_TEST(test_sql_offer__two_may_have_the_name)
+{
+    struct who other = person(&third, "c");
+
+    wait_for_a(&second, &third);
+    ask(&other);
+    release_to("c");
+    EXPECT_SENT(SIMBA__SQL_OFFER);
+    note_no_more(&first);
+    assert_string_equal(got.to, "c");
+    ask(&other);
+    expect_queued(false);
+    ask(&c);
+    expect_mine(&c);
 }
 
 /* S10: who did not come goes to the end. */
@@ -190,6 +259,60 @@ SQL_TEST(test_sql_offer__not_to_one_that_has_lapsed)
                "WHERE mutex LIKE '%.*s%%' AND id = 'b'",
                beginning(), mutex);
     expect_slow(&c);
+}
+
+/* A successor that is named, and does what it did before, too. */
+static void expect_slow_to(const char *id, struct who *one)
+{
+    release_to(id);
+    assert_int_equal(sent[0], SIMBA__SQL_OFFER);
+    assert_int_equal(sent[sent_count - 1], SIMBA__SQL_APPLY);
+    sent_count = 0;
+    note_no_more(&first);
+    expect_offered_to(one, NULL);
+}
+
+SQL_TEST(test_sql_offer__not_to_a_name_that_does_not_wait)
+{
+    wait_for_a(&second, &third);
+    expect_slow_to("nobody", &b);
+}
+
+SQL_TEST(test_sql_offer__not_to_a_named_one_that_is_dead)
+{
+    wait_for_a(&second, &third);
+    handle_close(&third);
+    await_notify_connections(2);
+    expect_slow_to("c", &b);
+}
+
+SQL_TEST(test_sql_offer__not_to_a_named_one_that_has_lapsed)
+{
+    wait_for_a(&second, &third);
+    server_sql("UPDATE simba_line SET lapses_at = 1 "
+               "WHERE mutex LIKE '%.*s%%' AND id = 'c'",
+               beginning(), mutex);
+    expect_slow_to("c", &b);
+}
+
+SQL_TEST(test_sql_offer__not_past_one_that_is_dead)
+{
+    wait_for_a(&second, &third);
+    handle_close(&second);
+    await_notify_connections(2);
+    expect_slow_to("c", &c);
+}
+
+SQL_TEST(test_sql_offer__not_to_a_named_one_that_suffers_others)
+{
+    wait_for_a(&second, &third);
+    server_sql("UPDATE simba_line SET slots = 2 "
+               "WHERE mutex LIKE '%.*s%%' AND id = 'c'",
+               beginning(), mutex);
+    release_to("c");
+    EXPECT_SENT(SIMBA__SQL_OFFER, SIMBA__SQL_LOAD, SIMBA__SQL_APPLY_SLOTS);
+    note_no_more(&first);
+    assert_string_equal(got.to, "c");
 }
 
 SQL_TEST(test_sql_offer__not_to_one_that_suffers_others)
