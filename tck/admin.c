@@ -21,12 +21,8 @@ static void close_report(void *what)
 static simba_report *show(struct tck *t, simba_store *store)
 {
     simba_report *report;
-    simba_error error = {0};
-    int rc = simba_admin_show(store, t->mutex, &report, &error);
 
-    if (rc != SIMBA_OK) {
-        tck_fail(t, TCK_HERE, "cannot show: %s", error.message);
-    }
+    EXPECT_DONE(t, simba_admin_show, store, t->mutex, &report);
     tck_later(t, close_report, report);
     return report;
 }
@@ -35,11 +31,8 @@ static simba_report *show(struct tck *t, simba_store *store)
 static const simba_listed *find(struct tck *t, simba_store *store)
 {
     simba_report *report;
-    simba_error error = {0};
 
-    if (simba_admin_list(store, NULL, &report, &error) != SIMBA_OK) {
-        tck_fail(t, TCK_HERE, "cannot list: %s", error.message);
-    }
+    EXPECT_DONE(t, simba_admin_list, store, NULL, &report);
     tck_later(t, close_report, report);
     for (size_t i = 0; i < simba_report_mutex_count(report); i++) {
         if (strcmp(simba_report_mutex(report, i)->mutex, t->mutex) == 0) {
@@ -109,8 +102,7 @@ static void list_shows_all_of_them(struct tck *t)
 
     line_up_several(t, owners);
     snprintf(glob, sizeof glob, "%s *", t->mutex);
-    EXPECT_STATUS(t, simba_admin_list(owners[0]->store, glob, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_list, owners[0]->store, glob, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_mutex_count(report), SEVERAL);
     for (int i = 0; i < SEVERAL; i++) {
@@ -139,8 +131,7 @@ static void list_tells_names_as_given(struct tck *t)
         snprintf(name, sizeof name, "%s%s", t->mutex, odd[i]);
         tck_at(p, name);
         EXPECT_GRANTED(p);
-        EXPECT_STATUS(t, simba_admin_list(p->store, NULL, &report, NULL),
-                      SIMBA_OK);
+        EXPECT_DONE(t, simba_admin_list, p->store, NULL, &report);
         tck_later(t, close_report, report);
         for (size_t at = 0; at < simba_report_mutex_count(report); at++) {
             const simba_listed *listed = simba_report_mutex(report, at);
@@ -171,7 +162,7 @@ static void list_chooses_by_pattern(struct tck *t)
 
     EXPECT_GRANTED(a);
     snprintf(glob, sizeof glob, "?ck %.10s*", t->mutex + 4);
-    EXPECT_STATUS(t, simba_admin_list(a->store, glob, &report, NULL), SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_list, a->store, glob, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_mutex_count(report), 1);
     EXPECT_TEXT(t, simba_report_mutex(report, 0)->mutex, t->mutex);
@@ -206,12 +197,17 @@ static int end_tenure(struct tck *t,
                       bool now)
 {
     simba_break wish = SIMBA_BREAK_INIT;
+    simba_error error = {0};
+    int64_t since_ms = simba_loop_now_ms();
+    int rc;
 
     wish.mutex = t->mutex;
     wish.token = token;
     wish.reason = "the contract's test";
     wish.now = now;
-    return simba_admin_break(store, &wish, NULL, NULL);
+    rc = simba_admin_break(store, &wish, NULL, &error);
+    tck_check_slow(t, TCK_HERE, since_ms, &error);
+    return rc;
 }
 
 static void break_now_frees_at_once(struct tck *t)
@@ -351,8 +347,7 @@ static void expect_written_as_ending(struct tck_contender *p)
         return; /* a session store may know no such break */
     }
     EXPECT_STATUS(t, rc, SIMBA_OK);
-    EXPECT_STATUS(t, simba_admin_breaks(p->store, t->mutex, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_breaks, p->store, t->mutex, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_broken_count(report), 2);
     for (size_t i = 0; i < 2; i++) {
@@ -375,8 +370,7 @@ static void breaks_are_written_down(struct tck *t)
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token + 1, true), SIMBA_ELOST);
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
     EXPECT_GRANTED(b);
-    EXPECT_STATUS(t, simba_admin_breaks(a->store, t->mutex, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_breaks, a->store, t->mutex, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_broken_count(report), 1);
     broken = simba_report_broken(report, 0);
@@ -388,8 +382,7 @@ static void breaks_are_written_down(struct tck *t)
     EXPECT(t,
            broken->unix_ms == 0 ||
                llabs(broken->unix_ms - time(NULL) * INT64_C(1000)) < HOUR_MS);
-    EXPECT_STATUS(t, simba_admin_breaks(a->store, NULL, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_breaks, a->store, NULL, &report);
     tck_later(t, close_report, report);
     EXPECT(t, simba_report_broken_count(report) >= 1);
     expect_written_as_ending(b);

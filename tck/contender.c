@@ -22,10 +22,6 @@ enum { FAULTY_TRY_MS = 150, FAULTY_TOMBSTONE_MS = 10000 };
 /* What a request has, unless there is less patience. */
 enum { REQUEST_MS = 10000 };
 
-/* A store that has tried for so long may say that it has not done it: on a busy
- * machine its own limits are reached. Before, that is a failure. */
-enum { STORE_SLOW_MS = 900 };
-
 static void draw_attempt(struct tck_contender *p)
 {
     p->attempt.high = tck_random(p->t);
@@ -102,11 +98,8 @@ static const simba_reply *run(struct tck_contender *p, simba_request request)
            simba_loop_now_ms() < until) {
         rc = send(p, request, &error);
     }
-    if (rc == SIMBA_EUNAVAIL && !p->t->is_faulty &&
-        simba_loop_now_ms() - since >= STORE_SLOW_MS) {
-        tck_store_too_slow(p->t, TCK_HERE, error.message);
-    }
     if (rc != SIMBA_OK) {
+        tck_check_slow(p->t, TCK_HERE, since, &error);
         tck_fail(p->t, TCK_HERE, "%s of \"%s\": %s: %s",
                  tck_request_name(request.kind), p->mutex,
                  simba_status_name(rc), error.message);
@@ -244,12 +237,9 @@ const simba_reply *tck_read(struct tck_contender *p)
 size_t tck_count_line(struct tck_contender *p)
 {
     simba_report *report;
-    simba_error error = {0};
     size_t count;
 
-    if (simba_admin_show(p->store, p->mutex, &report, &error) != SIMBA_OK) {
-        tck_fail(p->t, TCK_HERE, "cannot show: %s", error.message);
-    }
+    EXPECT_DONE(p->t, simba_admin_show, p->store, p->mutex, &report);
     count = simba_report_waiter_count(report);
     simba_report_close(report);
     return count;

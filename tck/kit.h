@@ -156,10 +156,28 @@ void tck_check_wanted(struct tck *t);
 /** The machine was too slow to see what this test looks for: start again. */
 _Noreturn void tck_too_slow(struct tck *t, const char *where);
 
-/** The store was, and said so: start again. */
-_Noreturn void tck_store_too_slow(struct tck *t,
-                                  const char *where,
-                                  const char *said);
+/** If the store was, and says so of what was asked at that time: start again.
+ */
+void tck_check_slow(struct tck *t,
+                    const char *where,
+                    int64_t since_ms,
+                    const simba_error *error);
+
+/** It was not done: start again for that reason, or fail. */
+_Noreturn void tck_not_done(struct tck *t,
+                            const char *where,
+                            int64_t since_ms,
+                            const simba_error *error);
+
+/** For a function that takes a simba_error last. */
+#define EXPECT_DONE(t, function, ...)                                          \
+    do {                                                                       \
+        simba_error tck_error_ = {0};                                          \
+        int64_t tck_since_ = simba_loop_now_ms();                              \
+        if (function(__VA_ARGS__, &tck_error_) != SIMBA_OK) {                  \
+            tck_not_done((t), TCK_HERE, tck_since_, &tck_error_);              \
+        }                                                                      \
+    } while (0)
 
 void tck_expect_number(struct tck *t,
                        const char *where,

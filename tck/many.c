@@ -219,7 +219,7 @@ static size_t count_listed(struct tck *t, simba_store *store, const char *glob)
     simba_report *report;
     size_t count;
 
-    EXPECT_STATUS(t, simba_admin_list(store, glob, &report, NULL), SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_list, store, glob, &report);
     count = simba_report_mutex_count(report);
     simba_report_close(report);
     return count;

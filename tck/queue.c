@@ -82,8 +82,7 @@ static void many_stand_in_order(struct tck *t)
         EXPECT(t, who[i]->reply.mine == (i == 0));
         EXPECT(t, i < 2 || who[i]->position > who[i - 1]->position);
     }
-    EXPECT_STATUS(t, simba_admin_show(stores[0], t->mutex, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_show, stores[0], t->mutex, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_waiter_count(report), TWELVE + 1);
     for (size_t i = 0; i <= TWELVE; i++) {

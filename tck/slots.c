@@ -125,7 +125,7 @@ static void break_ends_the_one_that_is_named(struct tck *t)
     wish.mutex = t->mutex;
     wish.token = b->token;
     wish.now = true;
-    EXPECT_STATUS(t, simba_admin_break(a->store, &wish, NULL, NULL), SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_break, a->store, &wish, NULL);
     EXPECT(t, tck_renew(a)->mine);
     EXPECT(t, !tck_renew(b)->mine);
 }
@@ -138,8 +138,7 @@ static void list_tells_each_owner(struct tck *t)
 
     EXPECT_GRANTED(p[0]);
     EXPECT_GRANTED(p[1]);
-    EXPECT_STATUS(t, simba_admin_list(p[0]->store, t->mutex, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_list, p[0]->store, t->mutex, &report);
     tck_later(t, close_report, report);
     EXPECT_NUMBER(t, simba_report_mutex_count(report), 1);
     EXPECT_NUMBER(t, simba_report_mutex(report, 0)->owned, 2);
@@ -267,8 +266,7 @@ static void show_tells_how_many_each_suffers(struct tck *t)
         waiter = with_slots(t, slots[i]);
         EXPECT_QUEUED(waiter);
     }
-    EXPECT_STATUS(t, simba_admin_show(owner->store, t->mutex, &report, NULL),
-                  SIMBA_OK);
+    EXPECT_DONE(t, simba_admin_show, owner->store, t->mutex, &report);
     EXPECT_NUMBER(t, simba_report_waiter_count(report), 3);
     for (size_t i = 0; i < 3; i++) {
         EXPECT_NUMBER(t, simba_report_waiter(report, i)->slots, slots[i]);

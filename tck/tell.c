@@ -16,11 +16,8 @@ static void close_report(void *what)
 static simba_report *told(struct tck_contender *p, const char *mutex)
 {
     simba_report *report;
-    simba_error error = {0};
 
-    if (simba_admin_told(p->store, mutex, &report, &error) != SIMBA_OK) {
-        tck_fail(p->t, TCK_HERE, "cannot tell: %s", error.message);
-    }
+    EXPECT_DONE(p->t, simba_admin_told, p->store, mutex, &report);
     tck_later(p->t, close_report, report);
     return report;
 }

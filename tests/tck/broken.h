@@ -17,6 +17,7 @@ struct fault {
     bool no_wakes, one_wake, wrong_wake, wake_grants, late_refusals;
     int wakes_late_ms;
     int gives_up_ms; /* 0: never; once a request fails, after so long */
+    enum simba_request_kind gives_up;   /* the first of that kind; 0: any */
     enum simba_request_kind never_done; /* 0: all are; MUTE: none */
     bool list_mixes_owners, list_escapes;
     int list_most;    /* 0: all are listed */

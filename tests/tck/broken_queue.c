@@ -291,5 +291,8 @@ const struct fault broken_others[] = {
     /* Not broken either. */
     {.name = "tells_no_time", .after = tells_no_time},
     {.name = "gives_up_late", .gives_up_ms = 1000},
+    {.name = "gives_up_told", .gives_up_ms = 1000, .gives_up = SIMBA_TOLD},
+    {.name = "gives_up_book", .gives_up_ms = 1000, .gives_up = SIMBA_BREAKS},
+    {.name = "gives_up_break", .gives_up_ms = 1000, .gives_up = SIMBA_BREAK},
     {.name = NULL},
 };

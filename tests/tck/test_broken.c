@@ -379,6 +379,22 @@ static void test_broken__gives_up_late_is_allowed(void **state)
     assert_true(is_as_expected(url, "queue.first_come_first_served", true));
 }
 
+/* Also of what the functions for admins ask. */
+static void test_broken__admins_may_be_given_up_late(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"broken:gives_up_told", "tell.is_read_back"},
+        {"broken:gives_up_book", "admin.breaks_are_written_down"},
+        {"broken:gives_up_break", "admin.breaks_are_written_down"}};
+    char url[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        snprintf(url, sizeof url, "%s", pairs[i][0]);
+        assert_true(is_as_expected(url, pairs[i][1], true));
+    }
+}
+
 int main(void)
 {
 #define ENTRY(fault, test) cmocka_unit_test(test_broken__##fault##_is_caught),
@@ -387,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_broken__mute_is_waited_for_once),
         cmocka_unit_test(test_broken__tells_no_time_is_allowed),
         cmocka_unit_test(test_broken__gives_up_late_is_allowed),
+        cmocka_unit_test(test_broken__admins_may_be_given_up_late),
         BROKEN_MAP(ENTRY) BROKEN_RANK_MAP(ENTRY) BROKEN_SHELF_MAP(ENTRY)};
 
     return cmocka_run_group_tests(tests, start_all, stop_server);
