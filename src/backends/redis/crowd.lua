@@ -239,13 +239,6 @@ end
 -- name: crowd_offer
 -- S10: what is free is offered to the successor that was named, if it waits and
 -- lives and there is room for it, or to the first. The next is notified as well.
-local function is_waiting(waiter)
-    local lapses = redis.call('ZSCORE', WAITERS, waiter)
-    return lapses and tonumber(lapses) >= now_ms and
-        redis.call('ZSCORE', QUEUE, waiter) and
-        redis.call('PUBSUB', 'NUMSUB', channel_of(waiter))[2] > 0
-end
-
 -- JVM contenders without a position would never find it free while one of ours
 -- comes before another goes. When it is their time nobody is let in, for as long
 -- as a lease at most; where none is seen, for a sixteenth of it.
@@ -293,9 +286,10 @@ local function offer(named)
         end
         return
     end
-    local live, _, jvm = find_live(now_ms, 2)
+    local live, _, jvm, _, lapses = find_live(now_ms, 2)
     local first, second = jvm or live[1], live[2]
-    if named and named ~= '' and named ~= first and is_waiting(named) and
+    if named and named ~= '' and named ~= first and
+        is_waiting(named, now_ms) and
         has_room(slots_of(named)) then
         first, second = named, live[1]
     elseif others.count == 0 then
@@ -307,14 +301,7 @@ local function offer(named)
         is_kept_for_jvm() then
         return
     end
-    redis.call('ZREM', QUEUE, first)
-    redis.call('SET', NEXT, first, 'PX', OFFER_MS)
-    redis.call('HSET', ATTEMPTS, OFFERED, first)
-    redis.call('PUBLISH', channel_of(first), message)
-    if second then
-        redis.call('PUBLISH', channel_of(second), message)
-        notify_freshest(first, second, message)
-    end
+    hand_to(first, second, lapses, by)
     offered, to = first, first
 end
 
@@ -530,7 +517,7 @@ function do_verb.hand_over()
         return tell(0, mine or members[1])
     end
     if successor ~= '' then
-        successor = is_waiting(successor) and successor
+        successor = is_waiting(successor, now_ms) and successor
     else
         local live, _, jvm = find_live(now_ms, 1)
         successor = jvm or live[1]

@@ -11,6 +11,10 @@
 /* How long a channel is kept that nobody needs. */
 enum { LINGER_MS = 5000 };
 
+/* "It is offered to another, for so many ms." */
+#define OFFERED "offered@@"
+enum { OFFERED_LENGTH = sizeof OFFERED - 1, OFFERED_MOST_MS = 1000 };
+
 /* All of them, in no order: the first after NULL; NULL: no more. */
 static struct simba__redis_channel *next_channel(
     const struct simba__redis *store,
@@ -183,6 +187,7 @@ struct simba__redis_lapse {
     simba_timer timer;
     simba_loop *loop;
     struct simba__redis_subscription *subscription;
+    uint64_t position; /* who is woken then; 0: all of the mutex */
 };
 
 static void forget_lapse(struct simba__redis_subscription *subscription)
@@ -308,22 +313,32 @@ void simba__redis_subscriptions_move(struct simba__redis *store)
 
 /* --- lapsed offers ------------------------------------------------------- */
 
-/* Who asks and finds that one to whom the mutex was offered did not come has
+/* Who is the second when the mutex is offered to the first is told, and woken
+ * when that offer is over: where all who are offered it come, it asks nobody in
+ * vain, and the next offer is what it waits for.
+ *
+ * Who asks and finds that one to whom the mutex was offered did not come has
  * offered it to the next. If that one is stopped as well, nobody is notified
  * when its time is over: a queue of stopped waiters would be passed at the pace
  * of backstops. So whoever found one missing is woken then, until the mutex has
- * an owner. Where all who are offered it come, this costs nothing. */
+ * an owner. */
 
 static void on_offer_lapsed(simba_timer *timer)
 {
     const struct simba__redis_lapse *lapse =
         container_of(timer, struct simba__redis_lapse, timer);
 
-    simba_wake(lapse->loop, lapse->subscription->link.key);
+    if (lapse->position != 0) {
+        simba_wake_waiter(lapse->loop, lapse->subscription->link.key,
+                          lapse->position);
+    } else {
+        simba_wake(lapse->loop, lapse->subscription->link.key);
+    }
 }
 
 void simba__redis_retry_later(struct simba__redis *store,
                               const char *mutex,
+                              uint64_t position,
                               int64_t wait_ms)
 {
     struct simba__redis_subscription *subscription =
@@ -338,6 +353,7 @@ void simba__redis_retry_later(struct simba__redis *store,
     if (subscription->lapse != NULL) { /* else the backstop will do */
         subscription->lapse->loop = store->base.loop;
         subscription->lapse->subscription = subscription;
+        subscription->lapse->position = position;
         subscription->lapse->timer.fire = on_offer_lapsed;
         simba_timer_set(store->base.loop, &subscription->lapse->timer,
                         simba_loop_now_ms() + wait_ms);
@@ -410,6 +426,31 @@ static void on_refused(struct simba__redis_connection *conn, const char *text)
     }
 }
 
+/* What was said to one of our waiters: its turn has come, or is next. */
+static void on_personal(struct simba__redis *store,
+                        const struct simba__redis_channel *channel,
+                        const char *text)
+{
+    const char *mutex = channel->subscription->link.key;
+    struct simba__redis_lapse *lapse = channel->subscription->lapse;
+    int64_t offered_ms =
+        strncmp(text, OFFERED, OFFERED_LENGTH) == 0
+            ? simba__redis_number(text + OFFERED_LENGTH, OFFERED_MOST_MS)
+            : 0;
+
+    /* Without a position there may be room for it besides. */
+    if (offered_ms > 0 && channel->position != 0) {
+        /* Its key is there for one more; and ours may have begun earlier. */
+        simba__redis_retry_later(store, mutex, channel->position,
+                                 offered_ms + 2);
+        return;
+    }
+    if (lapse != NULL && lapse->position == channel->position) {
+        simba_timer_clear(store->base.loop, &lapse->timer);
+    }
+    simba_wake_waiter(store->base.loop, mutex, channel->position);
+}
+
 /* ["subscribe", channel, count], ["message", channel, text] and others. */
 void simba__redis_subscriber_message(struct simba__redis_connection *conn,
                                      const redisReply *message)
@@ -447,7 +488,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
 
         /* "acquired" is news for observers; a waiter awaits its offer. */
         if (!channel->is_broadcast) {
-            simba_wake_waiter(loop, mutex, channel->position);
+            on_personal(conn->store, channel, part[2]->str);
         } else if (strncmp(part[2]->str, "released@@", 10) == 0 ||
                    channel->subscription->wanted == SIMBA_SUBSCRIBE_OBSERVE) {
             simba_wake(loop, mutex);

@@ -357,7 +357,7 @@ enum simba__redis_script_name {
     SIMBA__REDIS_SCRIPTS
 };
 
-enum { SIMBA__REDIS_SECTIONS = 12 };
+enum { SIMBA__REDIS_SECTIONS = 16 };
 
 struct simba__redis_script {
     const char *own[SIMBA__REDIS_SECTIONS]; /* without the common ones */
@@ -618,6 +618,7 @@ void simba__redis_subscription_keep(struct simba__redis *store,
 /** Wake the waiters of a mutex after this time. */
 void simba__redis_retry_later(struct simba__redis *store,
                               const char *mutex,
+                              uint64_t position,
                               int64_t wait_ms);
 
 /** A timer of the store: unsubscribe what nobody needs. */

@@ -521,7 +521,7 @@ static void on_refused(struct simba__redis_request *r,
     }
     simba__redis_subscription_keep(r->store, mutex, r->request->waiter_ms);
     if (read->has_missed) {
-        simba__redis_retry_later(r->store, mutex, read->wait_ms + 1);
+        simba__redis_retry_later(r->store, mutex, 0, read->wait_ms + 1);
     }
     finish(r, SIMBA_OK, NULL);
 }
@@ -738,8 +738,7 @@ void simba__redis_request_start(struct simba__redis *store,
     }
     r->store = store;
     r->request = request;
-    r->script = request->kind <= SIMBA_LEAVE &&
-                        (request->slots > 1 || request->to != NULL)
+    r->script = request->kind <= SIMBA_LEAVE && request->slots > 1
                     ? SIMBA__REDIS_CROWD
                     : scripts[request->kind];
     r->state = SIMBA__REDIS_PAUSED;

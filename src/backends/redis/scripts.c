@@ -13,22 +13,30 @@
 
 /* What stands before QUEUE is done without its functions, which would be made
  * each time. */
-#define QUEUE SIMBA__REDIS_LUA_QUEUE, SIMBA__REDIS_LUA_OFFER
+#define QUEUE                                                                  \
+    SIMBA__REDIS_LUA_QUEUE, SIMBA__REDIS_LUA_JVM, SIMBA__REDIS_LUA_OFFER
 
 static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
     [SIMBA__REDIS_ACQUIRE] =
-        {.own = {SIMBA__REDIS_LUA_GRANT, SIMBA__REDIS_LUA_ACQUIRE_ALONE, QUEUE,
-                 SIMBA__REDIS_LUA_ACQUIRE, SIMBA__REDIS_LUA_ACQUIRE_BEGIN,
-                 SIMBA__REDIS_LUA_SETTLE, SIMBA__REDIS_LUA_ACQUIRE_DECISION}},
-    [SIMBA__REDIS_RENEW] = {.own = {SIMBA__REDIS_LUA_RENEW}},
-    [SIMBA__REDIS_RELEASE] = {.own = {SIMBA__REDIS_LUA_RELEASE_ALONE, QUEUE,
+        {.own = {SIMBA__REDIS_LUA_GRANT, SIMBA__REDIS_LUA_ACQUIRE_ALONE,
+                 SIMBA__REDIS_LUA_ACQUIRE_OFFERED, SIMBA__REDIS_LUA_HAND, QUEUE,
+                 SIMBA__REDIS_LUA_EXTEND, SIMBA__REDIS_LUA_ACQUIRE,
+                 SIMBA__REDIS_LUA_ACQUIRE_BEGIN, SIMBA__REDIS_LUA_SETTLE,
+                 SIMBA__REDIS_LUA_ACQUIRE_DECISION}},
+    [SIMBA__REDIS_RENEW] = {.own = {SIMBA__REDIS_LUA_EXTEND,
+                                    SIMBA__REDIS_LUA_RENEW}},
+    [SIMBA__REDIS_RELEASE] = {.own = {SIMBA__REDIS_LUA_RELEASE_ALONE,
+                                      SIMBA__REDIS_LUA_HAND,
+                                      SIMBA__REDIS_LUA_RELEASE_TO_OURS, QUEUE,
                                       SIMBA__REDIS_LUA_RELEASE}},
     [SIMBA__REDIS_READ] = {.own = {SIMBA__REDIS_LUA_MEMBERS,
                                    SIMBA__REDIS_LUA_READ}},
-    [SIMBA__REDIS_BREAK] = {.own = {QUEUE, SIMBA__REDIS_LUA_MEMBERS,
+    [SIMBA__REDIS_BREAK] = {.own = {SIMBA__REDIS_LUA_HAND, QUEUE,
+                                    SIMBA__REDIS_LUA_MEMBERS,
                                     SIMBA__REDIS_LUA_BREAK}},
     [SIMBA__REDIS_CROWD] =
-        {.own = {SIMBA__REDIS_LUA_GRANT, QUEUE, SIMBA__REDIS_LUA_ACQUIRE,
+        {.own = {SIMBA__REDIS_LUA_EXTEND, SIMBA__REDIS_LUA_GRANT,
+                 SIMBA__REDIS_LUA_HAND, QUEUE, SIMBA__REDIS_LUA_ACQUIRE,
                  SIMBA__REDIS_LUA_CROWD_BEGIN, SIMBA__REDIS_LUA_SETTLE,
                  SIMBA__REDIS_LUA_MEMBERS, SIMBA__REDIS_LUA_CROWD,
                  SIMBA__REDIS_LUA_CROWD_OFFER, SIMBA__REDIS_LUA_CROWD_CLAIM,
@@ -307,6 +315,9 @@ bool simba__redis_send_script(struct simba__redis_request *r,
         add_number(&words, request->tombstone_ms);
         if (r->granted != 0) {
             add_number(&words, (int64_t)r->granted);
+        } else if (request->to != NULL) {
+            add_text(&words, NULL);
+            add_text(&words, request->to);
         }
         break;
     case SIMBA__REDIS_READ:

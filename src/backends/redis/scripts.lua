@@ -41,21 +41,9 @@ local function channel_of(id)
     return LEASE .. ':' .. id
 end
 
--- Where JVM contenders before 3.0.2 hear: without the braces.
-local function old_channel_of(id)
-    return 'simba:' .. string.sub(LEASE, 8, -2) .. ':' .. id
-end
-
 -- The field of a waiter's position, for a JVM release may delete the queue.
 local function position_field(id)
     return id .. '@'
-end
-
--- Another field of ATTEMPTS may go with it.
-local function forget(id, field)
-    redis.call('ZREM', QUEUE, id)
-    redis.call('ZREM', WAITERS, id)
-    redis.call('HDEL', ATTEMPTS, id, position_field(id), field or id)
 end
 
 -- name: tenure
@@ -76,6 +64,9 @@ local function renewals_of(tenure)
     return string.match(tenure, '%z%d+ (%d+)')
 end
 
+-- name: extend
+-- A tenure goes on.
+
 -- The lease begins anew; who waits sees it by the count, whatever the clock.
 -- Returns what is written down of it now.
 local function extend(tenure, lease_ms)
@@ -87,6 +78,24 @@ local function extend(tenure, lease_ms)
     redis.call('SET', TENURE, tenure, 'PX', lease_ms)
     return tenure
 end
+
+-- name: grant
+-- Take the mutex if it is free and nobody alive stands before this contender.
+--
+-- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
+-- queue), position in us or 0, and if there is one a token that a new one must be
+-- greater than, or '', and "token renewals" of a tenure to be ended: its owner
+-- did not renew it for a whole lease, by the clock of who asks.
+-- The reply's position is the one it would have got if it did not join; when
+-- refused it ends with 1 if one that was offered the mutex did not come, or with
+-- the named successor that it is offered to, if that stands behind who asks.
+local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
+local owner, tenure, offered = found[1], found[2], found[3]
+local now_us = clock_us()
+local now_ms = math.floor(now_us / 1000)
+local is_awaited = offered == id or redis.call('EXISTS', WAITERS) == 1
+local is_queued, has_missed, is_taken_out = false, false, false
 
 -- The clock carries the token over lost data, the counter over a clock that
 -- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
@@ -105,24 +114,6 @@ local function next_token(now_us, above)
     end
     return token, former
 end
-
--- name: grant
--- Take the mutex if it is free and nobody alive stands before this contender.
---
--- ARGV: letters, id, attempt, lease ms, transition ms, waiter ms (0: do not join the
--- queue), position in us or 0, and if there is one a token that a new one must be
--- greater than, or '', and "token renewals" of a tenure to be ended: its owner
--- did not renew it for a whole lease, by the clock of who asks.
--- The reply's position is the one it would have got if it did not join; when
--- refused it ends with 1 if one that was offered the mutex did not come, or with
--- the named successor that it is offered to, if that stands behind who asks.
-local id, attempt, lease_ms = ARGV[2], ARGV[3], ARGV[4]
-local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
-local owner, tenure, offered = found[1], found[2], found[3]
-local now_us = clock_us()
-local now_ms = math.floor(now_us / 1000)
-local is_awaited = redis.call('EXISTS', WAITERS) == 1
-local is_queued, has_missed, is_taken_out = false, false, false
 
 local function grant()
     local token, former
@@ -145,19 +136,34 @@ if not owner and not offered and not found[4] and not is_awaited then
     return grant()
 end
 
+-- name: acquire_offered
+-- And where others wait: it was offered to who asks, which is not in the queue
+-- since. As settle and grant_waiter() would do it.
+if offered == id and not owner and not found[4] and
+    redis.call('HGET', ATTEMPTS, id) == attempt then
+    local granted = grant()
+    if not granted.err then
+        redis.call('ZREM', WAITERS, id)
+        redis.call('HDEL', ATTEMPTS, id, position_field(id), OFFERED)
+        redis.call('DEL', NEXT)
+    end
+    return granted
+end
+
 -- name: release_alone
 -- End this very attempt: its tenure, its position in the queue, its offer; then
 -- offer the mutex to the next.
 --
 -- ARGV: letters, id, attempt, tombstone ms or 0, and if there is one the token of the
--- grant that is taken back: nothing else is, nor if it was renewed since. Replies
--- whether a tenure was ended.
-local id, attempt = ARGV[2], ARGV[3]
+-- grant that is taken back, or '': nothing else is, nor if it was renewed since; and
+-- the id of the successor that is to have it. Replies whether a tenure was ended, and
+-- which successor it is offered to.
+local id, attempt, named = ARGV[2], ARGV[3], ARGV[6]
 local found = redis.call('MGET', LEASE, TENURE, NEXT)
 local owner, tenure, offered = found[1], found[2], found[3]
 local is_mine = owner == id and is_tenure_of(tenure, owner) and
     string.sub(tenure, 1, 32) == attempt and
-    (not ARGV[5] or renewals_of(tenure) == '0' and
+    ((ARGV[5] or '') == '' or renewals_of(tenure) == '0' and
         string.match(tenure, '^%x+[ !](%d+)') == ARGV[5])
 local was_offered = false
 
@@ -177,18 +183,86 @@ if not is_awaited and
     return {is_mine and 1 or 0}
 end
 
+-- name: hand
+-- Whom the free mutex is offered to.
+
+-- The two that were told may both be stopped, which no connection shows. If
+-- neither has asked lately, the one that asked last is told as well: it asks, and
+-- asks again when the offer has lapsed. `lapses` is when the later of their
+-- waiter leases ends.
+local LATELY_MS = 100
+
+local function notify_freshest(lapses, message)
+    local freshest = redis.call('ZRANGE', WAITERS, -1, -1, 'WITHSCORES')
+    if freshest[2] - lapses > LATELY_MS then
+        redis.call('PUBLISH', channel_of(freshest[1]), message)
+    end
+end
+
+-- It has 300 ms to come. The second is told so, and asks when they are over: if it
+-- asked at once, it would only keep the server from the first. That one's message
+-- is the last, for Redis writes first to whom it has found last.
+local function hand_to(first, second, lapses, by)
+    redis.call('ZREM', QUEUE, first)
+    redis.call('SET', NEXT, first, 'PX', OFFER_MS)
+    redis.call('HSET', ATTEMPTS, OFFERED, first)
+    if second then
+        local message = 'offered@@' .. OFFER_MS
+        notify_freshest(lapses, message)
+        redis.call('PUBLISH', channel_of(second), message)
+    end
+    redis.call('PUBLISH', channel_of(first), 'released@@' .. by)
+end
+
+-- name: release_to_ours
+-- The way it mostly goes where some wait: they are ours and alive, and there is
+-- no JVM contender. As offer_next() would do it.
+local noted = redis.call('HMGET', ATTEMPTS, id, OFFERED, JVM_UNTIL)
+local now_us = clock_us()
+local now_ms = math.floor(now_us / 1000)
+if is_mine and not offered and noted[1] ~= attempt and not noted[2] and
+    not noted[3] and not string.find(ARGV[1], 'j', 1, true) then
+    local ids = redis.call('ZRANGE', QUEUE, 0, 1)
+    local first, second = ids[1], ids[2]
+    local ends = first and redis.call('ZMSCORE', WAITERS, unpack(ids)) or {}
+    ends[1] = tonumber(ends[1] or 0)
+    ends[2] = second and tonumber(ends[2] or 0) or ends[1]
+    if ends[1] >= now_ms and ends[2] >= now_ms and
+        (not named or named == first) then
+        local heard = redis.call('PUBSUB', 'NUMSUB', LEASE, channel_of(JVM),
+            channel_of(first), channel_of(second or first))
+        if heard[2] <= heard[4] and heard[6] > 0 and heard[8] > 0 then
+            hand_to(first, second, math.max(ends[1], ends[2]), id)
+            return {1, named and first}
+        end
+    end
+end
+
 -- name: queue
 -- Who waits, and who of them lives.
+
+-- Where JVM contenders before 3.0.2 hear: without the braces.
+local function old_channel_of(id)
+    return 'simba:' .. string.sub(LEASE, 8, -2) .. ':' .. id
+end
+
+-- Another field of ATTEMPTS may go with it.
+local function forget(id, field)
+    redis.call('ZREM', QUEUE, id)
+    redis.call('ZREM', WAITERS, id)
+    redis.call('HDEL', ATTEMPTS, id, position_field(id), field or id)
+end
 
 -- Reads the queue from its head until `want` live C waiters are found. Live is
 -- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
 -- is alive. Returns the live, then those who only seem dead, then the first JVM
 -- contender if it stands before all of the live. One that nobody hears for is
 -- gone, and would be woken for nothing. Last come the strangers, who are asked
--- for on the way: how many hear the broadcasts and are not ours.
+-- for on the way: how many hear the broadcasts and are not ours; and when the
+-- last of the waiter leases of the live ends.
 local function find_live(now_ms, want, me)
     local live, silent, lapsed, jvm, strangers = {}, {}, {}, nil, 0
-    local from, step = 0, 4
+    local from, step, last_end = 0, want, 0
     while #live < want do
         local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
         if #ids == 0 then
@@ -217,6 +291,7 @@ local function find_live(now_ms, want, me)
                 lapsed[#lapsed + 1] = id
             elseif id == me or counts[2 * i] > 0 then
                 live[#live + 1] = id
+                last_end = math.max(last_end, ends[i])
             else
                 silent[#silent + 1] = id
             end
@@ -224,14 +299,20 @@ local function find_live(now_ms, want, me)
         if from == 0 then
             strangers = counts[2 * #ids + 2] - counts[2 * #ids + 4]
         end
+        if #ids < step then
+            break
+        end
         from = from + #ids
         step = 100
     end
     for _, id in ipairs(lapsed) do
         forget(id)
     end
-    return live, silent, jvm, strangers
+    return live, silent, jvm, strangers, last_end
 end
+
+-- name: jvm
+-- What room is left for JVM contenders.
 
 -- Many JVM contenders have no position, and their tries leave no trace. They are
 -- there if one owned the mutex lately, or if others than ours hear the
@@ -307,38 +388,35 @@ end
 -- name: offer
 -- Whom the free mutex is offered to, and who did not come.
 
--- The two that were notified may both be stopped, which no connection shows. If
--- neither has asked lately, the one that asked last is notified as well: it
--- asks, and asks again when the offer has lapsed.
-local LATELY_MS = 100
-
-local function notify_freshest(first, second, message)
-    local freshest = redis.call('ZRANGE', WAITERS, -1, -1, 'WITHSCORES')
-    local ends = redis.call('ZMSCORE', WAITERS, first, second)
-    local last_heard = math.max(ends[1], ends[2])
-    if freshest[2] - last_heard > LATELY_MS then
-        redis.call('PUBLISH', channel_of(freshest[1]), message)
-    end
+-- A successor that was named: does it wait, and live?
+local function is_waiting(waiter, now_ms)
+    local lapses = redis.call('ZSCORE', WAITERS, waiter)
+    return lapses and tonumber(lapses) >= now_ms and
+        redis.call('ZSCORE', QUEUE, waiter) and
+        redis.call('PUBSUB', 'NUMSUB', channel_of(waiter))[2] > 0
 end
 
--- The free mutex is offered to the first waiter, which has 300 ms to come; the
--- next one is notified as well. Without a live one of ours everybody is
--- notified, those too who may just be reconnecting. It may be left to JVM
--- contenders, unless it was theirs.
-local function offer_next(now_ms, by, was_jvms, jvm_until)
-    local live, silent, jvm, strangers = find_live(now_ms, 2)
+-- The free mutex is offered to the first waiter, and the next one is told as
+-- well, or asks how long it must wait for a JVM contender. Without a live one of ours everybody is notified, those too who may just
+-- be reconnecting. It may be left to JVM contenders, unless it was theirs; or to the successor that was named.
+local function offer_next(now_ms, by, was_jvms, jvm_until, named)
+    local live, silent, jvm, strangers, lapses = find_live(now_ms, 2)
     local message = 'released@@' .. by
-    local to = jvm or live[1]
-    if not jvm and live[1] and not was_jvms and
-        is_left_to_jvm(now_ms, 0, strangers, jvm_until) then
+    if named and named ~= (jvm or live[1]) and is_waiting(named, now_ms) then
+        hand_to(named, live[1] ~= named and live[1] or live[2], lapses, by)
+        return
+    elseif not jvm and live[1] then
+        if was_jvms or
+            not is_left_to_jvm(now_ms, 0, strangers, jvm_until) then
+            hand_to(live[1], live[2], lapses, by)
+            return
+        end
         redis.call('SET', NEXT, JVM, 'PX', PAUSE_MS)
         redis.call('PUBLISH', LEASE, message)
-    elseif to then
-        redis.call('ZREM', QUEUE, to)
-        redis.call('SET', NEXT, to, 'PX', jvm and jvm_offer_ms() or OFFER_MS)
-        redis.call('HSET', ATTEMPTS, OFFERED, to)
-    end
-    if jvm then
+    elseif jvm then
+        redis.call('ZREM', QUEUE, jvm)
+        redis.call('SET', NEXT, jvm, 'PX', jvm_offer_ms())
+        redis.call('HSET', ATTEMPTS, OFFERED, jvm)
         redis.call('PUBLISH', channel_of(jvm), message)
         redis.call('PUBLISH', old_channel_of(jvm), message)
         if redis.call('PTTL', ATTEMPTS) < 0 then -- without waiters of ours
@@ -355,7 +433,7 @@ local function offer_next(now_ms, by, was_jvms, jvm_until)
         end
     end
     if live[2] then
-        notify_freshest(live[1], live[2], message)
+        notify_freshest(lapses, message)
     end
 end
 
@@ -596,7 +674,6 @@ if not is_awaited then
     end
     return {1}
 end
-local noted = redis.call('HMGET', ATTEMPTS, id, OFFERED, JVM_UNTIL)
 if noted[1] == attempt then
     forget(id)
     if offered == id then
@@ -605,11 +682,11 @@ if noted[1] == attempt then
         end_offer()
     end
 end
-local now_us = clock_us()
-local now_ms = math.floor(now_us / 1000)
 if not offered and (is_mine or was_offered and not owner) then
     requeue_missing(now_us, noted[2])
-    offer_next(now_ms, id, false, noted[3])
+    offer_next(now_ms, id, false, noted[3], named)
+    offered = named and redis.call('GET', NEXT)
+    return {is_mine and 1 or 0, offered and offered ~= JVM and offered}
 elseif offered and not owner and not redis.call('ZSCORE', WAITERS, offered) then
     -- It is a JVM contender's for a while; who comes then must know of it.
     local live = find_live(now_ms, 2)

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#include "backends/redis/redis.h"
+
 static int64_t waited_for_wake(struct handle *handle)
 {
     int64_t from = simba_loop_now_ms();
@@ -34,7 +36,6 @@ REDIS_TEST(test_redis_notify__release_wakes_the_head)
     expect_queued(false);
     release(&alice);
     assert_true(waited_for_wake(&second) < 5000);
-    waited_for_wake(&third); /* the second is told as well */
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
     assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
     ask(&carol);
@@ -45,6 +46,87 @@ REDIS_TEST(test_redis_notify__release_wakes_the_head)
     assert_int_equal(redis_number(&server, "EXISTS %s:next", KEY), 0);
     assert_string_equal(redis_text(&server, "ZSCORE %s:contender bob", KEY),
                         "");
+}
+
+/* If it asked at once, it would only keep the server from the first. */
+REDIS_TEST(test_redis_notify__second_is_woken_when_the_offer_is_over)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    int64_t from_ms;
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    from_ms = simba_loop_now_ms();
+    release(&alice);
+    waited_for_wake(&third);
+    assert_true(simba_loop_now_ms() - from_ms >= OFFER_MS);
+    ask(&carol); /* bob has not come */
+    expect_mine(&carol);
+}
+
+/* The first two may both be stopped. */
+REDIS_TEST(test_redis_notify__who_asked_last_is_told_behind_two_silent_ones)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&second, "carol"), dave = person(&third, "dave");
+    int64_t from_ms;
+
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    redis_nap_ms(150);
+    ask(&dave);
+    from_ms = simba_loop_now_ms();
+    release(&alice);
+    waited_for_wake(&third);
+    assert_true(simba_loop_now_ms() - from_ms >= OFFER_MS);
+    ask(&dave); /* finds that bob has not come: it is offered to carol */
+    expect_queued(true);
+    waited_for_wake(&third);
+    ask(&dave);
+    expect_mine(&dave);
+}
+
+/* It costs what any release does: the script of several owners is not called.
+ */
+REDIS_TEST(test_redis_notify__release_names_its_successor)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    const char *crowd = simba__redis_script(SIMBA__REDIS_CROWD)->sha;
+    redisReply *known;
+
+    freeReplyObject(redis_do(&server, "SCRIPT FLUSH"));
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .to = "carol"});
+    assert_string_equal(got.to, "carol");
+    waited_for_wake(&third);
+    ask(&carol);
+    expect_mine(&carol);
+    run(&carol, (simba_request){.kind = SIMBA_RELEASE, .to = "bob"});
+    assert_string_equal(got.to, "bob");
+    ask(&bob);
+    expect_mine(&bob);
+    carol = person(&third, "carol");
+    ask(&carol);
+    run(&bob, (simba_request){.kind = SIMBA_RELEASE, .to = "dave"});
+    assert_string_equal(got.to, "carol"); /* nobody waits who is called dave */
+    known = redis_do(&server, "SCRIPT EXISTS %s", crowd);
+    assert_int_equal(known->element[0]->integer, 0);
+    freeReplyObject(known);
 }
 
 REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_queue)
@@ -197,7 +279,6 @@ REDIS_TEST(test_redis_notify__leaving_while_offered_offers_it_on)
     ask(&carol);
     release(&alice);
     waited_for_wake(&second);
-    waited_for_wake(&third);
     leave(&bob);
     waited_for_wake(&third);
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "carol");
