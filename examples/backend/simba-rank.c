@@ -130,7 +130,8 @@ static void write_step(struct ask *ask,
              "watch\t%s\n%s\t%s\t%016llx%016llx\t%d\t%lld\t%s\n", mutex, verb,
              mutex, (unsigned long long)e->attempt.high,
              (unsigned long long)e->attempt.low, how,
-             (long long)e->store->certainty.timeout_ms, e->id);
+             (long long)e->store->certainty.timeout_ms,
+             e->acquire == NULL ? "-" : e->acquire->id);
 }
 
 static void step(simba_entry *entry, const char *verb, int how)

@@ -103,6 +103,109 @@ void simba_session_subscription(simba_backend *base,
     }
 }
 
+/* --- where they stand ---------------------------------------------------- */
+
+/* By rank; so the first of those who are sought is found from where it was
+ * found last, and nobody has to go through thousands of others. */
+static const uint64_t no_rank = UINT64_MAX;
+
+static void link_behind(simba_entry *entry, simba_entry *before)
+{
+    simba_session_mutex *mutex = entry->mutex;
+
+    entry->previous = before;
+    entry->next = before == NULL ? mutex->entries : before->next;
+    *(before == NULL ? &mutex->entries : &before->next) = entry;
+    *(entry->next == NULL ? &mutex->last : &entry->next->previous) = entry;
+}
+
+static void take_out(simba_entry *entry)
+{
+    simba_session_mutex *mutex = entry->mutex;
+
+    for (int line = 0; line < SIMBA_LINES; line++) {
+        if (mutex->from[line] == entry) {
+            mutex->from[line] = entry->next;
+        }
+    }
+    *(entry->previous == NULL ? &mutex->entries : &entry->previous->next) =
+        entry->next;
+    *(entry->next == NULL ? &mutex->last : &entry->next->previous) =
+        entry->previous;
+}
+
+/* It may be one of those who are sought. */
+static void seek(simba_entry *entry, enum simba_line line)
+{
+    simba_entry **from = &entry->mutex->from[line];
+
+    if (*from == NULL || entry->rank < (*from)->rank) {
+        *from = entry;
+    }
+}
+
+/* It comes for a key, behind all others. */
+static void come(simba_entry *entry)
+{
+    entry->rank = no_rank;
+    entry->is_passed = false;
+    link_behind(entry, entry->mutex->last);
+    seek(entry, SIMBA_LINE_COMING);
+}
+
+/* Most stand behind all who have a position. An owner may have none any more.
+ */
+void simba__session_place(simba_entry *entry)
+{
+    simba_entry *before;
+
+    if (entry->rank != entry->position &&
+        (entry->rank == no_rank || entry->position != 0)) {
+        take_out(entry);
+        entry->rank = entry->position;
+        before = entry->mutex->last;
+        while (before != NULL && before->rank > entry->rank) {
+            before = before->previous;
+        }
+        link_behind(entry, before);
+    }
+    seek(entry, SIMBA_LINE_QUEUED);
+    if (entry->is_unwatched) {
+        seek(entry, SIMBA_LINE_UNWATCHED);
+    }
+}
+
+void simba__session_displace(simba_session_mutex *mutex)
+{
+    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        e->rank = no_rank;
+        e->is_passed = false;
+    }
+    mutex->from[SIMBA_LINE_COMING] = mutex->entries;
+    mutex->from[SIMBA_LINE_QUEUED] = mutex->from[SIMBA_LINE_UNWATCHED] = NULL;
+}
+
+static bool is_queued(const simba_entry *entry)
+{
+    return entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving &&
+           !entry->was_granted && entry->position != 0;
+}
+
+simba_entry *simba__session_first(simba_session_mutex *mutex,
+                                  enum simba_line line)
+{
+    simba_entry *e = mutex->from[line];
+
+    while (e != NULL &&
+           !(line == SIMBA_LINE_COMING   ? simba__session_is_coming(e)
+             : line == SIMBA_LINE_QUEUED ? is_queued(e)
+                                         : e->is_unwatched)) {
+        e->is_passed |= line == SIMBA_LINE_COMING;
+        e = e->next;
+    }
+    return mutex->from[line] = e;
+}
+
 /* --- entries ------------------------------------------------------------- */
 
 /* As a mutex; the key is the attempt, byte for byte. */
@@ -186,7 +289,7 @@ simba_entry *simba__session_entry(simba_session_store *self,
         return entry;
     }
     assert(self->ops->entry_size >= sizeof *entry);
-    linked = calloc(1, size + strlen(request->id) + 1);
+    linked = calloc(1, size);
     if (linked != NULL) {
         linked->entry.attempt = request->attempt;
     }
@@ -204,12 +307,8 @@ simba_entry *simba__session_entry(simba_session_store *self,
     linked->references = 1;
     entry->number = take_number(mutex);
     entry->slots = request->slots > 1 ? request->slots : 0;
-    entry->id =
-        memcpy((char *)linked + size, request->id, strlen(request->id) + 1);
-    entry->arrival = ++mutex->arrivals;
-    entry->previous = mutex->last;
-    *(mutex->last == NULL ? &mutex->entries : &mutex->last->next) = entry;
-    mutex->last = entry;
+    entry->id_hash = simba__fnv32(request->id, strlen(request->id));
+    come(entry);
     self->entry_count++;
     return entry;
 }
@@ -304,83 +403,6 @@ void simba_entry_owner(simba_entry *entry, const simba_owner *owner)
     simba__session_tell(&entry->owner, told);
 }
 
-/* --- lines --------------------------------------------------------------- */
-
-/* Who comes has no key yet, so that it is not in the queue: one link will do
- * for both. */
-simba_line_link *simba__session_link(simba_entry *entry, enum simba_line line)
-{
-    return &entry->lines[line == SIMBA_LINE_UNWATCHED];
-}
-
-static uint64_t key_of(const simba_entry *entry, enum simba_line line)
-{
-    return line == SIMBA_LINE_QUEUED ? entry->lined_at : entry->arrival;
-}
-
-static void leave_line(simba_entry *entry, enum simba_line line)
-{
-    simba_line_link *link = simba__session_link(entry, line);
-    simba_session_mutex *mutex = entry->mutex;
-
-    if (entry->is_in_line[line]) {
-        *(link->previous == NULL
-              ? &mutex->lines[line].first
-              : &simba__session_link(link->previous, line)->next) = link->next;
-        *(link->next == NULL
-              ? &mutex->lines[line].last
-              : &simba__session_link(link->next, line)->previous) =
-            link->previous;
-        entry->is_in_line[line] = false;
-    }
-}
-
-/* Most come last. */
-void simba__session_line_up(simba_entry *entry, enum simba_line line)
-{
-    simba_session_mutex *mutex = entry->mutex;
-    simba_line_link *link = simba__session_link(entry, line);
-    simba_entry *before;
-
-    if (entry->is_in_line[line] &&
-        (line != SIMBA_LINE_QUEUED || entry->lined_at == entry->position)) {
-        return;
-    }
-    leave_line(entry, line);
-    if (line != SIMBA_LINE_UNWATCHED) {
-        leave_line(entry, line == SIMBA_LINE_QUEUED ? SIMBA_LINE_COMING
-                                                    : SIMBA_LINE_QUEUED);
-    }
-    if (line == SIMBA_LINE_QUEUED) {
-        entry->lined_at = entry->position;
-    }
-    before = mutex->lines[line].last;
-    while (before != NULL && key_of(before, line) > key_of(entry, line)) {
-        before = simba__session_link(before, line)->previous;
-    }
-    entry->is_in_line[line] = true;
-    link->previous = before;
-    link->next = before == NULL ? mutex->lines[line].first
-                                : simba__session_link(before, line)->next;
-    *(before == NULL ? &mutex->lines[line].first
-                     : &simba__session_link(before, line)->next) = entry;
-    *(link->next == NULL ? &mutex->lines[line].last
-                         : &simba__session_link(link->next, line)->previous) =
-        entry;
-}
-
-simba_entry *simba__session_first(simba_session_mutex *mutex,
-                                  enum simba_line line,
-                                  bool (*is)(const simba_entry *entry))
-{
-    simba_entry *first;
-
-    while ((first = mutex->lines[line].first) != NULL && !is(first)) {
-        leave_line(first, line);
-    }
-    return first;
-}
-
 /* --- who comes ----------------------------------------------------------- */
 
 /* Has it asked for a position, and has no key yet? */
@@ -409,14 +431,16 @@ bool simba__session_has_to_let_come(simba_entry *entry)
     if (!simba__session_is_coming(entry)) {
         return false;
     }
-    simba__session_line_up(entry, SIMBA_LINE_COMING);
-    if (simba__session_first(entry->mutex, SIMBA_LINE_COMING,
-                             simba__session_is_coming) == entry) {
+    if (entry->rank != no_rank || entry->is_passed) {
+        take_out(entry); /* it had a key, or had not come yet */
+        come(entry);
+    }
+    if (simba__session_first(entry->mutex, SIMBA_LINE_COMING) == entry) {
         return false;
     }
-    before = simba__session_link(entry, SIMBA_LINE_COMING)->previous;
+    before = entry->previous;
     while (before != NULL && !simba__session_is_coming(before)) {
-        before = simba__session_link(before, SIMBA_LINE_COMING)->previous;
+        before = before->previous;
     }
     return !simba__session_come_together(entry->mutex) ||
            (before != NULL && (before->step != SIMBA_STEP_PUT ||
@@ -428,7 +452,9 @@ bool simba__session_has_to_let_come(simba_entry *entry)
 void simba_entry_unwatched(simba_entry *entry)
 {
     entry->is_unwatched = true;
-    simba__session_line_up(entry, SIMBA_LINE_UNWATCHED);
+    if (entry->rank != no_rank) { /* else once it is placed */
+        seek(entry, SIMBA_LINE_UNWATCHED);
+    }
 }
 
 /* --- forgetting, and who is before whom ---------------------------------- */
@@ -444,13 +470,7 @@ void simba__session_forget(simba_entry *entry)
         self->ops->forget(entry);
     }
     simba__session_cancel(&entry->exchange);
-    for (int line = 0; line < SIMBA_LINES; line++) {
-        leave_line(entry, (enum simba_line)line);
-    }
-    *(entry->previous == NULL ? &mutex->entries : &entry->previous->next) =
-        entry->next;
-    *(entry->next == NULL ? &mutex->last : &entry->next->previous) =
-        entry->previous;
+    take_out(entry);
     simba__hash_remove(&self->mutexes->by_attempt,
                        &entry_link(entry)->by_attempt);
     drop_number(mutex, entry->number);
@@ -465,43 +485,25 @@ void simba__session_forget(simba_entry *entry)
     simba_entry_drop(entry);
 }
 
-static bool is_queued(const simba_entry *entry)
-{
-    return entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving &&
-           !entry->was_granted && entry->position != 0;
-}
-
 bool simba__session_is_waiting(const simba_entry *entry)
 {
     return is_queued(entry) && !entry->is_unwatched;
 }
 
-/* In its line by another position, it is put there anew when that is known. */
-static bool is_lined_up(const simba_entry *entry)
-{
-    return is_queued(entry) && entry->lined_at == entry->position;
-}
-
 bool simba__session_is_behind_ours(const simba_entry *entry)
 {
     const simba_entry *first =
-        simba__session_first(entry->mutex, SIMBA_LINE_QUEUED, is_lined_up);
+        simba__session_first(entry->mutex, SIMBA_LINE_QUEUED);
 
     return first != NULL && first->position < entry->position;
 }
 
-static bool is_unwatched(const simba_entry *entry)
-{
-    return entry->is_unwatched;
-}
-
 void simba__session_wake_next(simba_session_mutex *mutex)
 {
-    simba_entry *e =
-        simba__session_first(mutex, SIMBA_LINE_UNWATCHED, is_unwatched);
+    const simba_entry *e = simba__session_first(mutex, SIMBA_LINE_UNWATCHED);
 
     while (e != NULL && !(e->is_unwatched && e->state == SIMBA_KEY_PRESENT)) {
-        e = simba__session_link(e, SIMBA_LINE_UNWATCHED)->next;
+        e = e->next;
     }
     if (e != NULL) {
         simba_wake(mutex->store->base.loop, simba_session_mutex_name(mutex));

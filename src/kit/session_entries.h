@@ -20,15 +20,13 @@ void simba__session_tell(simba_told_owner **whom, simba_told_owner *owner);
 /** Of an entry or a store: nobody awaits it any more. */
 void simba__session_cancel(simba_exchange **exchange);
 
-/** Put it into a line, where it belongs; or only its position has changed. */
-void simba__session_line_up(simba_entry *entry, enum simba_line line);
-/** Its neighbours there. */
-simba_line_link *simba__session_link(simba_entry *entry, enum simba_line line);
-/** The first of a line that is what it has to be; those before it are not, and
- * do not stay there. NULL: none is. */
+/** It has got a position: there it stands now. */
+void simba__session_place(simba_entry *entry);
+/** The first that is sought; NULL: none is. */
 simba_entry *simba__session_first(simba_session_mutex *mutex,
-                                  enum simba_line line,
-                                  bool (*is)(const simba_entry *entry));
+                                  enum simba_line line);
+/** Nobody of them has a key any more: they come again as they stand. */
+void simba__session_displace(simba_session_mutex *mutex);
 
 /** Has it asked for a position, and has no key yet? */
 bool simba__session_is_coming(const simba_entry *entry);

@@ -214,9 +214,8 @@ static void start(simba_entry *entry, enum simba_entry_step step)
 
 static void let_next_come(simba_session_mutex *mutex)
 {
-    simba_entry *next = simba__session_first(mutex, SIMBA_LINE_COMING,
-                                             simba__session_is_coming);
-    const simba_entry *last = mutex->lines[SIMBA_LINE_COMING].last;
+    simba_entry *next = simba__session_first(mutex, SIMBA_LINE_COMING);
+    const simba_entry *last = mutex->last;
 
     if (next != NULL && next != last && simba__session_is_coming(last) &&
         last->step == SIMBA_STEP_NONE && simba__session_come_together(mutex)) {
@@ -276,8 +275,8 @@ static void take_standing(simba_entry *entry, enum simba_standing standing)
     if (standing == SIMBA_STANDS_FIRST || standing == SIMBA_STANDS_BEHIND) {
         entry->state = SIMBA_KEY_PRESENT;
     }
-    if (standing == SIMBA_STANDS_BEHIND) {
-        simba__session_line_up(entry, SIMBA_LINE_QUEUED);
+    if (entry->state == SIMBA_KEY_PRESENT) {
+        simba__session_place(entry);
     }
     entry->was_granted &= standing == SIMBA_STANDS_FIRST;
     if (entry->is_leaving) {
@@ -737,6 +736,7 @@ void simba_session_lost(simba_session_store *self)
 
     while ((mutex = simba_session_mutex_next(self, mutex)) != NULL) {
         mutex->looker = NULL;
+        simba__session_displace(mutex);
     }
     end_renewing(self);
     simba__session_each(self, NULL, lose);

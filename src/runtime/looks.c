@@ -137,7 +137,7 @@ void simba__look_later(struct simba__contention *c, int64_t at_ms)
 
     assert(c->look == SIMBA__NO_LOOK && !c->timer.is_set);
     c->look = SIMBA__LOOK_LATER;
-    c->timer.at_ms = at_ms;
+    simba__timer_at(&c->timer, at_ms);
     tick_after(wheel, put_in(wheel, &c->timer));
 }
 

@@ -185,10 +185,10 @@ void simba_timer_set(simba_loop *loop, simba_timer *timer, int64_t at_ms)
         return;
     }
     simba_timer_clear(loop, timer);
-    if (at_ms == INT64_MAX) {
-        return;
+    if (at_ms > INT64_MAX / 2) {
+        return; /* never */
     }
-    timer->at_ms = at_ms;
+    simba__timer_at(timer, at_ms);
     simba__heap_add(&loop->timers, timer);
 }
 

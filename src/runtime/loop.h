@@ -199,6 +199,15 @@ bool simba__loop_step_out(simba_loop *loop);
  * simba__spin_init(). Before the first request; off at first. */
 void simba__loop_spin(simba_loop *loop, int most_us);
 
+/** Fill in when a timer is due that is not set: before INT64_MAX / 2. */
+static inline void simba__timer_at(simba_timer *timer, int64_t at_ms)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+    timer->at_ms = at_ms;
+#pragma GCC diagnostic pop
+}
+
 /* Heaps of timers, the earliest on top; one is in one of them at a time. */
 void simba__heap_add(simba_timer **heap, simba_timer *timer);
 void simba__heap_remove(simba_timer **heap, simba_timer *timer);

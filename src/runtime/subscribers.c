@@ -58,7 +58,7 @@ void simba__subscriber_move(struct simba__subscriber *subscriber,
 {
     struct simba__mutex_subscribers *of = subscriber->of;
     simba_timer *place = &subscriber->place;
-    int64_t at = position > INT64_MAX ? INT64_MAX : (int64_t)position;
+    int64_t at = position > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)position;
 
     if (place->is_set ? place->at_ms == at : at == 0) {
         return;
@@ -68,7 +68,7 @@ void simba__subscriber_move(struct simba__subscriber *subscriber,
     } else {
         simba__ring_remove(&of->others, place);
     }
-    place->at_ms = at;
+    simba__timer_at(place, at);
     if (at != 0) {
         simba__heap_add(&of->queue, place);
     } else {
@@ -233,7 +233,7 @@ void simba_wake_waiter(simba_loop *loop, const char *mutex, uint64_t position)
     simba_timer *first = of == NULL ? NULL : of->queue;
 
     assert(simba__loop_is_inside(loop));
-    if (loop->filters == NULL && first != NULL && position <= INT64_MAX &&
+    if (loop->filters == NULL && first != NULL && position <= INT64_MAX / 2 &&
         first->at_ms == (int64_t)position) {
         first->fire(first);
     } else {

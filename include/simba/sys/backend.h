@@ -210,9 +210,9 @@ typedef struct simba_timer simba_timer;
 struct simba_timer {
     /** Inside the loop; the timer is no longer set then. */
     void (*fire)(simba_timer *self);
-    int64_t at_ms;
     simba_timer *child, *sibling, *before; /**< the runtime's */
-    bool is_set;                           /**< likewise */
+    int64_t at_ms : 63;                    /**< likewise; there are many */
+    bool is_set : 1;
 };
 
 /** Set it, or move it; INT64_MAX clears it. Inside the loop. */

@@ -110,18 +110,14 @@ enum simba_standing {
     SIMBA_STANDS_VANISHED
 };
 
-/** Entries of a mutex in an order, the least first: those who come for a key by
- * the order they came in, those in the queue by their positions, those who lost
- * one that they watched. So nobody has to go through thousands of others. */
+/** Which of a mutex's entries are looked for: those who come for a key, those
+ * in the queue, those who lost one that they watched. */
 enum simba_line {
     SIMBA_LINE_COMING,
     SIMBA_LINE_QUEUED,
     SIMBA_LINE_UNWATCHED,
     SIMBA_LINES
 };
-typedef struct simba_line_link {
-    simba_entry *next, *previous;
-} simba_line_link;
 
 /** One attempt of this process. Begins the author's own struct, of
  * `entry_size` bytes, zeroed at first. */
@@ -161,18 +157,16 @@ struct simba_entry {
     bool was_granted : 1; /**< the tenure was told */
     bool is_doubted : 1;  /**< a step was not answered, and may come late */
     bool is_renewal_queued : 1;
-    bool is_in_line[SIMBA_LINES];
+    bool is_passed : 1;   /**< when it was sought who comes, it did not */
     uint8_t rounds;       /**< steps of this acquire */
+    uint32_t id_hash;     /**< of the contender's id, by FNV-1a */
     int64_t lease_ms;     /**< as asked for */
     int64_t lapses_ms;    /**< unless it is asked for again */
     int64_t confirmed_ms; /**< it stands as before; 0: not looked */
     simba_entry *next, *previous, *next_renewal;
-    simba_line_link lines[2]; /**< it comes, or is queued; and is unwatched */
-    uint64_t arrival;         /**< later ones have a higher one */
-    uint64_t lined_at;        /**< the position by which it is queued */
+    uint64_t rank; /**< the position it stands at; UINT64_MAX: not yet known */
     simba_timer deadline;
     simba_told_owner *owner; /**< simba_entry_owner(); NULL: none */
-    const char *id;          /**< behind the author's struct */
 };
 
 /** So many numbers of entries are used again; who has a higher one is alone
@@ -183,11 +177,10 @@ enum { SIMBA_SESSION_NUMBERS = 1024 };
  * author's own struct, of `mutex_size` bytes, zeroed at first. */
 struct simba_session_mutex {
     simba_session_store *store;
-    simba_entry *entries, *last; /**< in the order they came (S11) */
-    struct {
-        simba_entry *first, *last;
-    } lines[SIMBA_LINES];
-    uint64_t arrivals; /**< how many have ever come */
+    /** By their positions; behind them who has none, in the order they came
+     * (S11). */
+    simba_entry *entries, *last;
+    simba_entry *from[SIMBA_LINES]; /**< nobody before it is sought */
     bool is_observed;
     simba_entry *looker;     /**< looks for all who ask in case */
     simba_told_owner *owner; /**< as it was told last; NULL: never */

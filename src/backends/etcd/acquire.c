@@ -430,6 +430,9 @@ static entry_t *begin_step(simba_entry *entry)
                                .owner = step->owner,
                                .mine = step->mine,
                                .since_ms = step->since_ms};
+    if (entry->acquire != NULL) {
+        memcpy(step->id, entry->acquire->id, strlen(entry->acquire->id) + 1);
+    }
     return e;
 }
 

@@ -283,10 +283,11 @@ typedef struct simba__etcd_heir {
  * under way, and kept by an owner and by who was offered the mutex. */
 struct simba__etcd_step {
     simba__etcd_entry *entry;
-    simba__etcd_txn txn;  /* one at a time */
-    int sent;             /* which it is */
-    int rounds, refusals; /* transactions, and grants in vain */
-    bool is_full;         /* the servers have no space */
+    simba__etcd_txn txn;       /* one at a time */
+    int sent;                  /* which it is */
+    int rounds, refusals;      /* transactions, and grants in vain */
+    bool is_full;              /* the servers have no space */
+    char id[SIMBA_ID_MAX + 1]; /* whose it is */
     simba__etcd_owner owner;
     bool is_sighted;     /* with its heartbeat */
     int64_t crowd_mod;   /* of o, if there are several; 0: there are not */

@@ -63,7 +63,9 @@ bool simba__etcd_is_offered(const simba__etcd_entry *e,
     return simba__etcd_is_offer(owner) &&
            (simba__etcd_is_mine(e, owner) ||
             (simba__attempt_equal(owner->attempt, by_id) &&
-             strcmp(owner->id, e->base.id) == 0));
+             simba__fnv32(owner->id, strlen(owner->id)) == e->base.id_hash &&
+             (e->base.acquire == NULL ||
+              strcmp(owner->id, e->base.acquire->id) == 0)));
 }
 
 simba__etcd_owner simba__etcd_offer(const char *to)

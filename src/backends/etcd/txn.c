@@ -383,7 +383,7 @@ static void write_grant(entry_t *e)
                             .session = (uint64_t)txn->self->lease,
                             .lease_ms = e->base.lease_ms,
                             .acquired_at_ms = (int64_t)now_us / 1000};
-    snprintf(step->mine.id, sizeof step->mine.id, "%s", e->base.id);
+    snprintf(step->mine.id, sizeof step->mine.id, "%s", e->step->id);
     e->base.token = step->mine.token; /* should the reply be lost */
     snprintf(token, sizeof token, "%016" PRIx64, step->mine.token);
     when(txn, 'o', MOD, is_crowd ? step->crowd_mod : seen->mod, NULL);
@@ -458,7 +458,7 @@ static void write_join(entry_t *e)
     if_alive(txn);
     get(txn, THEN, /* before they change */
         simba__etcd_mutex_of(e)->ahead > LONG ? "w" : "wN");
-    snprintf(waiter.id, sizeof waiter.id, "%s", e->base.id);
+    snprintf(waiter.id, sizeof waiter.id, "%s", e->step->id);
     put(txn, THEN, 'q', owner_write(&waiter));
     snprintf(waiter.id, sizeof waiter.id, "%" PRIx64 "-%u",
              (uint64_t)txn->self->lease, txn->number);

@@ -99,15 +99,19 @@ static void refuse_wrapped(latch_t *latch)
 
 static void owns(latch_t *latch)
 {
+    const simba_request *acquire = latch->base.acquire;
     simba__zk_reply self = {.stat = {.czxid = (int64_t)latch->base.token,
-                                     .ctime_ms = latch->ctime_ms},
-                            .data = (char *)latch->base.id,
-                            .length = (int)strlen(latch->base.id)};
-    simba_owner owner = simba__zk_owner_of(&self, latch->base.slots);
+                                     .ctime_ms = latch->ctime_ms}};
+    simba_owner owner;
 
     simba__zk_watch_own(latch);
-    tell_owner(latch, &owner,
-               latch->base.slots == 0 ? (uint32_t)latch->base.position : 0);
+    if (acquire != NULL) {
+        self.data = (char *)acquire->id;
+        self.length = (int)strlen(acquire->id);
+        owner = simba__zk_owner_of(&self, latch->base.slots);
+        tell_owner(latch, &owner,
+                   latch->base.slots == 0 ? (uint32_t)latch->base.position : 0);
+    }
     simba__zk_step_stands(latch, SIMBA_STANDS_FIRST);
 }
 
@@ -274,12 +278,16 @@ static void take_created(latch_t *latch)
 }
 
 /* The first try takes the parents for granted, the second /simba, if it was
- * there. */
+ * there. Nobody may want it any more. */
 static void send_create(latch_t *latch)
 {
     simba__zk_task *task = latch->task;
     char prefix[SIMBA__ZK_PREFIX_SIZE];
 
+    if (latch->base.acquire == NULL) {
+        simba__zk_step_stands(latch, SIMBA_STANDS_NOWHERE);
+        return;
+    }
     simba__zk_step_clear(latch);
     if (++task->rounds == 2 && SIMBA__ZK(latch->base.store)->is_base_made) {
         simba__zk_step_ask(latch, SIMBA__ZK_CREATE_CONTAINER, NULL);
@@ -289,7 +297,7 @@ static void send_create(latch_t *latch)
                               simba_session_mutex_name(latch->base.mutex),
                               task->rounds > CONTAINER_ROUNDS);
     }
-    task->batch.data = latch->base.id;
+    task->batch.data = latch->base.acquire->id;
     simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
     simba__zk_step_ask(latch, SIMBA__ZK_CREATE2, prefix);
     simba__zk_step_send_listed(latch, take_created, take_standing);
