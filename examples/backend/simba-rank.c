@@ -141,7 +141,7 @@ static void step(simba_entry *entry, const char *verb, int how)
     write_step(ask, entry, verb, how);
     ask->done = stepped;
     entry->exchange = &ask->exchange;
-    submit(ask, entry->store, entry->until_ms);
+    submit(ask, entry->store, simba_entry_until_ms(entry));
 }
 
 static void put(simba_entry *entry)

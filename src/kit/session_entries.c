@@ -50,9 +50,10 @@ simba_session_mutex *simba_session_mutex_get(simba_session_store *self,
     assert(self->ops->mutex_size >= sizeof(simba_session_mutex));
     if (self->mutexes == NULL) {
         self->mutexes = calloc(1, sizeof *self->mutexes);
-    }
-    if (self->mutexes == NULL) {
-        return NULL;
+        if (self->mutexes == NULL) {
+            return NULL;
+        }
+        self->mutexes->by_attempt.key_size = sizeof(simba_attempt);
     }
     link = simba__hash_find(&self->mutexes->by_name, name);
     if (link == NULL && is_wanted) {
@@ -211,7 +212,6 @@ simba_entry *simba__session_first(simba_session_mutex *mutex,
 /* As a mutex; the key is the attempt, byte for byte. */
 struct linked_entry {
     struct simba__hash_link by_attempt; /* first */
-    unsigned references;
     _Alignas(max_align_t) simba_entry entry;
 };
 
@@ -226,15 +226,14 @@ simba_entry *simba__session_find(const simba_session_store *self,
     struct simba__hash_link *link = NULL;
 
     if (self->mutexes != NULL) {
-        link = simba__hash_find_bytes(&self->mutexes->by_attempt,
-                                      (const char *)&request->attempt,
-                                      sizeof request->attempt);
+        link = simba__hash_find(&self->mutexes->by_attempt,
+                                (const char *)&request->attempt);
     }
     while (link != NULL &&
            strcmp(simba_session_mutex_name(
                       ((struct linked_entry *)link)->entry.mutex),
                   request->mutex) != 0) {
-        link = simba__hash_find_next(link);
+        link = simba__hash_find_next(&self->mutexes->by_attempt, link);
     }
     return link == NULL ? NULL : &((struct linked_entry *)link)->entry;
 }
@@ -294,9 +293,8 @@ simba_entry *simba__session_entry(simba_session_store *self,
         linked->entry.attempt = request->attempt;
     }
     if (linked == NULL ||
-        !simba__hash_add_bytes(&self->mutexes->by_attempt, &linked->by_attempt,
-                               (const char *)&linked->entry.attempt,
-                               sizeof request->attempt)) {
+        !simba__hash_add(&self->mutexes->by_attempt, &linked->by_attempt,
+                         (const char *)&linked->entry.attempt)) {
         free(linked);
         simba_session_mutex_tidy(self, mutex);
         return NULL;
@@ -304,7 +302,7 @@ simba_entry *simba__session_entry(simba_session_store *self,
     entry = &linked->entry;
     entry->store = self;
     entry->mutex = mutex;
-    linked->references = 1;
+    entry->references = 1;
     entry->number = take_number(mutex);
     entry->slots = request->slots > 1 ? request->slots : 0;
     entry->id_hash = simba__fnv32(request->id, strlen(request->id));
@@ -315,21 +313,19 @@ simba_entry *simba__session_entry(simba_session_store *self,
 
 void simba_entry_hold(simba_entry *entry)
 {
-    entry_link(entry)->references++;
+    entry->references++;
 }
 
 void simba_entry_drop(simba_entry *entry)
 {
-    struct linked_entry *linked = entry_link(entry);
-
-    assert(linked->references > 0);
-    if (--linked->references == 0) {
+    assert(entry->references > 0);
+    if (--entry->references == 0) {
         assert(entry->mutex == NULL);
-        free(linked);
+        free(entry_link(entry));
     }
 }
 
-int64_t simba__session_until_ms(const simba_entry *entry)
+int64_t simba_entry_until_ms(const simba_entry *entry)
 {
     const simba_request *request =
         entry->acquire != NULL ? entry->acquire : entry->release;

@@ -11,8 +11,6 @@ simba_entry *simba__session_find(const simba_session_store *self,
 simba_entry *simba__session_entry(simba_session_store *self,
                                   const simba_request *request);
 void simba__session_forget(simba_entry *entry);
-/** When a step that it begins now is of no use any more. */
-int64_t simba__session_until_ms(const simba_entry *entry);
 /** Let an entry or a mutex know of this owner, or of none, and no longer of
  * another. */
 void simba__session_tell(simba_told_owner **whom, simba_told_owner *owner);

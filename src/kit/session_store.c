@@ -106,7 +106,7 @@ static void grant(simba_entry *entry)
     simba_session_mutex *mutex = entry->mutex; /* is held: simba_entry_done() */
     int64_t wait_ms = 1;
     int64_t lease_ms =
-        entry->store->ops->lease_ms(entry, entry->acquire_ms, &wait_ms);
+        entry->store->ops->lease_ms(entry, entry->asked_ms, &wait_ms);
 
     assert(entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving);
     assert(entry->token != 0);
@@ -118,7 +118,7 @@ static void grant(simba_entry *entry)
         refuse(entry, wait_ms > 1 ? wait_ms : 1);
     } else {
         entry->is_unwatched = false;
-        answer_mine(entry, &entry->acquire, entry->acquire_ms, lease_ms);
+        answer_mine(entry, &entry->acquire, entry->asked_ms, lease_ms);
         if (entry->slots != 0) { /* there may be room for more */
             simba__session_wake_next(mutex);
         }
@@ -206,7 +206,6 @@ static void start(simba_entry *entry, enum simba_entry_step step)
     assert(entry->step == SIMBA_STEP_NONE);
     entry->step = step;
     entry->wait_ms = 0;
-    entry->until_ms = simba__session_until_ms(entry);
     (step == SIMBA_STEP_PUT    ? ops->put
      : step == SIMBA_STEP_LOOK ? ops->look
                                : ops->remove)(entry);
@@ -479,8 +478,8 @@ void simba_entry_renewed(simba_entry *entry,
         refuse_renewal(entry);
     } else {
         lease_ms =
-            entry->store->ops->lease_ms(entry, entry->renewal_ms, &wait_ms);
-        answer_mine(entry, &entry->renewal, entry->renewal_ms,
+            entry->store->ops->lease_ms(entry, entry->asked_ms, &wait_ms);
+        answer_mine(entry, &entry->renewal, entry->asked_ms,
                     lease_ms > 0 ? lease_ms : 1);
     }
 }
@@ -499,7 +498,7 @@ void simba_session_renewed(simba_session_store *self)
 static int64_t acquire_until_ms(const simba_entry *entry)
 {
     const simba_session_store *self = entry->store;
-    int64_t first_ms = entry->acquire_ms + self->first_ms;
+    int64_t first_ms = entry->asked_ms + self->first_ms;
 
     if (entry->acquire == NULL) {
         return INT64_MAX;
@@ -588,16 +587,17 @@ static void acquire(simba_session_store *self, simba_request *request)
     }
     simba_entry_hold(entry);
     complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "no answer in time");
+    complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "no answer in time");
     if (entry->is_leaving) {
         simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
     } else {
         int64_t lease_ms = request->ttl_ms + request->transition_ms;
 
         entry->acquire = request;
-        entry->acquire_ms = simba_loop_now_ms();
+        entry->asked_ms = simba_loop_now_ms();
         entry->lease_ms = lease_ms;
         entry->lapses_ms =
-            entry->acquire_ms +
+            entry->asked_ms +
             (request->waiter_ms > lease_ms ? request->waiter_ms : lease_ms);
         entry->rounds = 0;
         arm(entry);
@@ -612,14 +612,17 @@ static void acquire(simba_session_store *self, simba_request *request)
 static void renew(simba_session_store *self, simba_request *request)
 {
     simba_entry *entry = simba__session_find(self, request);
-    simba_request *earlier = entry == NULL ? NULL : entry->renewal;
+    simba_request *earlier, *acquire;
 
     if (entry == NULL || entry->is_leaving || !entry->was_granted) {
         simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
+    earlier = entry->renewal;
+    acquire = entry->acquire;
     entry->renewal = request;
-    entry->renewal_ms = simba_loop_now_ms();
+    entry->acquire = NULL;
+    entry->asked_ms = simba_loop_now_ms();
     /* In doubt it is when its session has ended: nobody watches that one. */
     if (entry->state != SIMBA_KEY_PRESENT) {
         refuse_renewal(entry);
@@ -629,6 +632,7 @@ static void renew(simba_session_store *self, simba_request *request)
         send_renewals(self);
     }
     simba__deadline_complete(&earlier, SIMBA_EUNKNOWN, NULL);
+    simba__deadline_complete(&acquire, SIMBA_EUNKNOWN, NULL);
 }
 
 /* The end of an attempt: of its position in the queue, and with a release also

@@ -28,46 +28,59 @@ uint64_t simba__fnv64(const void *bytes, size_t length)
     return hash;
 }
 
-static struct simba__hash_link **bucket_of(const struct simba__hash *table,
-                                           uint32_t hash)
+static size_t length_of(const struct simba__hash *table, const char *key)
 {
-    assert(table->room > 0);
-    return &table->buckets[hash & (table->room - 1)];
+    return table->key_size != 0 ? table->key_size : strlen(key);
 }
 
-static struct simba__hash_link *first_from(struct simba__hash_link *link,
-                                           const struct simba__hash_link *like)
+static struct simba__hash_link **bucket_of(const struct simba__hash *table,
+                                           const char *key,
+                                           size_t length)
 {
-    while (link != NULL &&
-           (link->hash != like->hash || link->length != like->length ||
-            memcmp(link->key, like->key, like->length) != 0)) {
-        link = link->next;
-    }
-    return link;
+    assert(table->room > 0);
+    return &table->buckets[simba__fnv32(key, length) & (table->room - 1)];
+}
+
+static bool is_key(const struct simba__hash *table,
+                   const struct simba__hash_link *link,
+                   const char *key,
+                   size_t length)
+{
+    return table->key_size != 0 ? memcmp(link->key, key, length) == 0
+                                : strncmp(link->key, key, length) == 0 &&
+                                      link->key[length] == '\0';
 }
 
 struct simba__hash_link *simba__hash_find(const struct simba__hash *table,
                                           const char *key)
 {
-    return simba__hash_find_bytes(table, key, strlen(key));
+    return simba__hash_find_bytes(table, key, length_of(table, key));
 }
 
 struct simba__hash_link *simba__hash_find_bytes(const struct simba__hash *table,
                                                 const char *key,
                                                 size_t length)
 {
-    struct simba__hash_link like = {.key = key,
-                                    .length = (uint32_t)length,
-                                    .hash = simba__fnv32(key, length)};
+    struct simba__hash_link *link =
+        table->room == 0 ? NULL : *bucket_of(table, key, length);
 
-    return table->room == 0 ? NULL
-                            : first_from(*bucket_of(table, like.hash), &like);
+    while (link != NULL && !is_key(table, link, key, length)) {
+        link = link->next;
+    }
+    return link;
 }
 
 struct simba__hash_link *simba__hash_find_next(
+    const struct simba__hash *table,
     const struct simba__hash_link *link)
 {
-    return first_from(link->next, link);
+    size_t length = length_of(table, link->key);
+    struct simba__hash_link *next = link->next;
+
+    while (next != NULL && !is_key(table, next, link->key, length)) {
+        next = next->next;
+    }
+    return next;
 }
 
 static bool grow(struct simba__hash *table)
@@ -84,7 +97,8 @@ static bool grow(struct simba__hash *table)
         struct simba__hash_link *next;
 
         for (struct simba__hash_link *l = old.buckets[i]; l != NULL; l = next) {
-            struct simba__hash_link **bucket = bucket_of(table, l->hash);
+            struct simba__hash_link **bucket =
+                bucket_of(table, l->key, length_of(table, l->key));
 
             next = l->next;
             l->next = *bucket;
@@ -99,14 +113,6 @@ bool simba__hash_add(struct simba__hash *table,
                      struct simba__hash_link *link,
                      const char *key)
 {
-    return simba__hash_add_bytes(table, link, key, strlen(key));
-}
-
-bool simba__hash_add_bytes(struct simba__hash *table,
-                           struct simba__hash_link *link,
-                           const char *key,
-                           size_t length)
-{
     struct simba__hash_link **bucket;
 
     /* A table that cannot grow gets slower, and fails only when it is none. */
@@ -114,9 +120,7 @@ bool simba__hash_add_bytes(struct simba__hash *table,
         return false;
     }
     link->key = key;
-    link->length = (uint32_t)length;
-    link->hash = simba__fnv32(key, link->length);
-    bucket = bucket_of(table, link->hash);
+    bucket = bucket_of(table, key, length_of(table, key));
     link->next = *bucket;
     *bucket = link;
     table->count++;
@@ -144,7 +148,8 @@ void *simba__hash_new(struct simba__hash *table, size_t size, const char *key)
 void simba__hash_remove(struct simba__hash *table,
                         struct simba__hash_link *link)
 {
-    struct simba__hash_link **at = bucket_of(table, link->hash);
+    struct simba__hash_link **at =
+        bucket_of(table, link->key, length_of(table, link->key));
 
     while (*at != link) {
         assert(*at != NULL);
@@ -163,7 +168,10 @@ struct simba__hash_link *simba__hash_next(const struct simba__hash *table,
         if (link->next != NULL) {
             return link->next;
         }
-        bucket = (link->hash & (table->room - 1)) + 1;
+        bucket =
+            (size_t)(bucket_of(table, link->key, length_of(table, link->key)) -
+                     table->buckets) +
+            1;
     }
     while (bucket < table->room && table->buckets[bucket] == NULL) {
         bucket++;
@@ -185,7 +193,7 @@ void simba__hash_free(struct simba__hash *table)
 void simba__hash_fini(struct simba__hash *table)
 {
     free(table->buckets);
-    *table = (struct simba__hash){NULL, 0, 0};
+    *table = (struct simba__hash){.key_size = table->key_size};
 }
 
 /* --- SHA-1 --------------------------------------------------------------- */

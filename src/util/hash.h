@@ -10,11 +10,11 @@
 uint32_t simba__fnv32(const void *bytes, size_t length);
 uint64_t simba__fnv64(const void *bytes, size_t length);
 
+/* There may be 100,000 in several tables: neither the hash is kept nor how long
+ * the key is. */
 struct simba__hash_link {
     struct simba__hash_link *next;
     const char *key; /* lives as long as the link is in the table */
-    uint32_t length; /* of the key */
-    uint32_t hash;
 };
 
 /** Zeroed, it is an empty table. */
@@ -22,27 +22,26 @@ struct simba__hash {
     struct simba__hash_link **buckets;
     size_t room; /* a power of two, or 0 */
     size_t count;
+    size_t key_size; /* keys are so many bytes each; 0: they are texts */
 };
 
 /** The link that was added last with this key; NULL: none. */
 struct simba__hash_link *simba__hash_find(const struct simba__hash *table,
                                           const char *key);
+/** The same of a text that ends with no NUL. */
 struct simba__hash_link *simba__hash_find_bytes(const struct simba__hash *table,
                                                 const char *key,
                                                 size_t length);
 
 /** The next with the same key; NULL: no more. */
 struct simba__hash_link *simba__hash_find_next(
+    const struct simba__hash *table,
     const struct simba__hash_link *link);
 
 /** Add a link; several may have one key. False: no memory. */
 bool simba__hash_add(struct simba__hash *table,
                      struct simba__hash_link *link,
                      const char *key);
-bool simba__hash_add_bytes(struct simba__hash *table,
-                           struct simba__hash_link *link,
-                           const char *key,
-                           size_t length);
 
 /** Make a thing of so many bytes, zeroed, that begins with its link, and add it
  * by a copy of the key, which is freed with it. NULL: no memory. */

@@ -37,9 +37,10 @@ static void send_step(simba_entry *base, const char *verb)
     struct one_entry *entry = (struct one_entry *)base;
 
     snprintf(entry->line, sizeof entry->line, "%s\n", verb);
-    entry->exchange = (simba_exchange){.text = entry->line,
-                                       .failed = step_failed,
-                                       .deadline_ms = base->until_ms};
+    entry->exchange =
+        (simba_exchange){.text = entry->line,
+                         .failed = step_failed,
+                         .deadline_ms = simba_entry_until_ms(base)};
     base->exchange = &entry->exchange;
     simba_connection_submit(base->store->connection, &entry->exchange);
 }

@@ -122,6 +122,18 @@ TEST(test_hash__goes_through_all_once)
     simba__hash_fini(&table);
 }
 
+TEST(test_hash__keys_may_be_bytes_of_one_size)
+{
+    struct simba__hash table = {.key_size = 4};
+
+    assert_true(simba__hash_add(&table, &things[0].link, "a\0b\0c"));
+    assert_true(simba__hash_add(&table, &things[1].link, "a\0c\0c"));
+    assert_ptr_equal(thing_of(simba__hash_find(&table, "a\0b\0x")), &things[0]);
+    assert_ptr_equal(thing_of(simba__hash_find(&table, "a\0c\0x")), &things[1]);
+    assert_null(simba__hash_find(&table, "a\0d\0c"));
+    simba__hash_fini(&table);
+}
+
 TEST(test_hash__several_may_have_one_key)
 {
     struct simba__hash table = {0};
@@ -133,7 +145,7 @@ TEST(test_hash__several_may_have_one_key)
                                     i % 3 == 0 ? "fizz" : "other"));
     }
     for (struct simba__hash_link *l = simba__hash_find(&table, "fizz");
-         l != NULL; l = simba__hash_find_next(l)) {
+         l != NULL; l = simba__hash_find_next(&table, l)) {
         assert_int_equal(thing_of(l)->number % 3, 0);
         sum++;
     }

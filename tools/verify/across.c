@@ -113,7 +113,7 @@ static void tell(struct sweep *sweep,
         return;
     }
     sweep->is_told = true;
-    memcpy(deed.mutex, entry->mutex->link.key, entry->mutex->link.length);
+    memcpy(deed.mutex, entry->mutex->link.key, strlen(entry->mutex->link.key));
     memcpy(deed.id, entry->id, entry->id_length);
     memcpy(tenure.id, other->id, other->id_length);
     simba__history_tell(&step, kind, &tenure);

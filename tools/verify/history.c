@@ -107,7 +107,7 @@ static struct simba__track *find_track(struct simba__history *history,
     struct simba__mutex *mutex;
     struct simba__track *track;
 
-    for (; link != NULL; link = simba__hash_find_next(link)) {
+    for (; link != NULL; link = simba__hash_find_next(&history->tracks, link)) {
         track = (struct simba__track *)link;
         if (strcmp(track->scope, deed->scope) == 0) {
             return track;

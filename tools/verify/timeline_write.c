@@ -14,7 +14,7 @@
  * has the same everywhere. */
 static unsigned colour_of(const struct simba__picture_contender *contender)
 {
-    return contender->link.hash % 10;
+    return simba__fnv32(contender->link.key, strlen(contender->link.key)) % 10;
 }
 
 /* --- the page ------------------------------------------------------------ */

@@ -133,8 +133,7 @@ struct simba_entry {
 
     /** The requests under way, or NULL. An author reads them in put(). */
     simba_request *acquire, *release, *renewal; /**< release: or leave */
-    int64_t acquire_ms, renewal_ms;             /**< when they came */
-    int64_t until_ms; /**< the step is of no use later */
+    int64_t asked_ms; /**< when the acquire or the renewal came */
 
     /** MAY be set by the author in a step: what it has submitted for it, in the
      * memory of the entry. It is cancelled when nobody awaits it any more. */
@@ -157,8 +156,9 @@ struct simba_entry {
     bool was_granted : 1; /**< the tenure was told */
     bool is_doubted : 1;  /**< a step was not answered, and may come late */
     bool is_renewal_queued : 1;
-    bool is_passed : 1;   /**< when it was sought who comes, it did not */
-    uint8_t rounds;       /**< steps of this acquire */
+    bool is_passed : 1; /**< when it was sought who comes, it did not */
+    uint8_t rounds;     /**< steps of this acquire */
+    uint32_t references;
     uint32_t id_hash;     /**< of the contender's id, by FNV-1a */
     int64_t lease_ms;     /**< as asked for */
     int64_t lapses_ms;    /**< unless it is asked for again */
@@ -181,13 +181,13 @@ struct simba_session_mutex {
      * (S11). */
     simba_entry *entries, *last;
     simba_entry *from[SIMBA_LINES]; /**< nobody before it is sought */
-    bool is_observed;
-    simba_entry *looker;     /**< looks for all who ask in case */
-    simba_told_owner *owner; /**< as it was told last; NULL: never */
-    uint64_t numbers;        /**< in use, a bit for each of the first 64 */
-    uint64_t *more_numbers;  /**< of those behind them; NULL: none was used */
-    unsigned beyond;         /**< how many have got a higher one */
-    int holds;               /**< it must not be forgotten now */
+    simba_entry *looker;            /**< looks for all who ask in case */
+    simba_told_owner *owner;        /**< as it was told last; NULL: never */
+    uint64_t numbers;       /**< in use, a bit for each of the first 64 */
+    uint64_t *more_numbers; /**< of those behind them; NULL: none was used */
+    bool is_observed : 1;
+    unsigned beyond : 31; /**< how many have got a higher one */
+    int holds;            /**< it must not be forgotten now */
 };
 
 /** A session store: the author's part. All MUST be there unless it says MAY; a
@@ -404,6 +404,9 @@ SIMBA_API void simba_entry_vanished(simba_entry *entry);
 /** One that it watched has gone: `is_unwatched`. Its contender is not woken by
  * this, but at the latest when those of this process before it have left. */
 SIMBA_API void simba_entry_unwatched(simba_entry *entry);
+
+/** When a step that it begins now is of no use any more. */
+SIMBA_API int64_t simba_entry_until_ms(const simba_entry *entry);
 
 /** Keep an entry's memory while a reply is due that names it, and let go. */
 SIMBA_API void simba_entry_hold(simba_entry *entry);

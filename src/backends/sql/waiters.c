@@ -122,7 +122,7 @@ static simba_owner kept_owner(const struct simba__sql_subscription *at)
                          .former = at->former};
 
     if (at->owner != NULL) {
-        memcpy(owner.id, at->owner->link.key, at->owner->link.length + 1);
+        memcpy(owner.id, at->owner->link.key, strlen(at->owner->link.key) + 1);
     }
     return owner;
 }

@@ -83,9 +83,9 @@ static bool take_due(struct simba__sqlite_watch *watch,
     do {
         one = next_waiting(watch, one);
     } while (!one->is_due);
-    memcpy(mutex, one->link.key, one->link.length + 1);
+    memcpy(mutex, one->link.key, strlen(one->link.key) + 1);
     for (link = simba__hash_find(&watch->waiting, mutex); link != NULL;
-         link = simba__hash_find_next(link)) {
+         link = simba__hash_find_next(&watch->waiting, link)) {
         set_due(watch, (struct simba__sqlite_waiting *)link, false);
     }
     return true;
@@ -504,7 +504,7 @@ static struct simba__sqlite_waiting *find(
     while (link != NULL && !simba__attempt_equal(
                                ((struct simba__sqlite_waiting *)link)->attempt,
                                request->attempt)) {
-        link = simba__hash_find_next(link);
+        link = simba__hash_find_next(&watch->waiting, link);
     }
     return (struct simba__sqlite_waiting *)link;
 }
