@@ -262,7 +262,7 @@ static unsigned take_number(simba_session_mutex *mutex)
             return i * 64 + bit + 1;
         }
     }
-    return SIMBA_SESSION_NUMBERS + ++mutex->beyond;
+    return SIMBA_SESSION_NUMBERS + (unsigned)++mutex->beyond;
 }
 
 static void drop_number(simba_session_mutex *mutex, unsigned number)
