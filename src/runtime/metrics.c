@@ -104,6 +104,16 @@ static const size_t count_of_cause[] = {
     [SIMBA__CAUSE_STALLED] = offsetof(simba_counts, lost_stalled),
     [SIMBA__CAUSE_ASKED] = offsetof(simba_counts, releases)};
 
+static void count_end(simba_counts *counts,
+                      bool was_broken,
+                      enum simba__cause cause)
+{
+    size_t which = was_broken ? offsetof(simba_counts, lost_broken)
+                              : count_of_cause[cause];
+
+    ++*(uint64_t *)(void *)((char *)counts + which);
+}
+
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
@@ -114,10 +124,7 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
     unsigned tell = update->tell;
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
-        size_t count = was_broken ? offsetof(simba_counts, lost_broken)
-                                  : count_of_cause[update->cause];
-
-        ++*(uint64_t *)(void *)((char *)counts + count);
+        count_end(counts, was_broken, update->cause);
         add(&counts->hold, age_us(self, now_us));
         self->is_owner = false;
         loop->owned--;
