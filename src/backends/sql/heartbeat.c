@@ -4,7 +4,7 @@
  *
  * It comes every 15 s, and right after the end of the first lease that we know
  * of: its owner has renewed it meanwhile, or is dead. Where nobody can notify
- * us, a poll ten times a second takes the place of wake-ups; a hundred times at
+ * us, a poll ten times a second takes the place of wake-ups; every 3 ms at
  * first, when one has come who may soon be gone again. */
 #define _GNU_SOURCE
 #include "backends/sql/waiters.h"
@@ -21,7 +21,7 @@ enum { HEARTBEAT_MS = 15000, POLL_MS = 100, DEADLINE_MS = 2000 };
 
 /* The first poll, and by which part of the time since then the next is later.
  */
-enum { POLL_FIRST_MS = 10, POLL_SLOWER = 16 };
+enum { POLL_FIRST_MS = 3, POLL_SLOWER = 16 };
 
 /* A statement must go out in one piece: in two, a process that is stopped in
  * between would keep locks. The rest has to wait for the next one. */
