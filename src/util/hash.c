@@ -46,9 +46,9 @@ static bool is_key(const struct simba__hash *table,
                    const char *key,
                    size_t length)
 {
-    return table->key_size != 0 ? memcmp(link->key, key, length) == 0
-                                : strncmp(link->key, key, length) == 0 &&
-                                      link->key[length] == '\0';
+    /* What is looked for may come from a server, and have a NUL in it. */
+    return (table->key_size != 0 || strlen(link->key) == length) &&
+           memcmp(link->key, key, length) == 0;
 }
 
 struct simba__hash_link *simba__hash_find(const struct simba__hash *table,

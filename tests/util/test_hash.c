@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "no_memory.h"
 #include "util/container.h"
 #include "util/hash.h"
@@ -97,6 +98,22 @@ TEST(test_hash__finds_all_and_only_what_is_in_it)
                      &things[1]);
     simba__hash_fini(&table);
     assert_null(simba__hash_find(&table, "thing 1"));
+}
+
+/* What a server says may have any bytes: none is read behind a shorter key. */
+TEST(test_hash__finds_no_key_that_goes_on_behind_a_nul)
+{
+    static const char said[] = "one\0 and more than a block of a key has";
+    struct simba__hash table = {0};
+    struct simba__hash_link link;
+    char *key = strdup("one");
+
+    assert_non_null(key);
+    assert_true(simba__hash_add(&table, &link, key));
+    assert_null(simba__hash_find_bytes(&table, said, sizeof said - 1));
+    assert_ptr_equal(simba__hash_find_bytes(&table, said, 3), &link);
+    simba__hash_fini(&table);
+    free(key);
 }
 
 TEST(test_hash__goes_through_all_once)
