@@ -190,7 +190,7 @@ BEGIN NOT ATOMIC
         AND t.attempt = $2 AND t.broken = 0 AND t.called_attempt = ''
         AND m.owner_id <> '' AND m.transition_at
             >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
-        AND ($5 = '' OR cast(h.id AS binary) = $5)
+        AND (octet_length($5) = 0 OR cast(h.id AS binary) = $5)
     ORDER BY h.place LIMIT 1;
     IF first IS NOT NULL THEN
         SET second = 0;

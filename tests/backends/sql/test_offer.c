@@ -278,6 +278,13 @@ SQL_TEST(test_sql_offer__not_to_a_name_that_does_not_wait)
     expect_slow_to("nobody", &b);
 }
 
+/* To MariaDB a blank equals the empty text, which names nobody. */
+SQL_TEST(test_sql_offer__blank_is_a_name)
+{
+    wait_for_a(&second, &third);
+    expect_slow_to(" ", &b);
+}
+
 SQL_TEST(test_sql_offer__not_to_a_named_one_that_is_dead)
 {
     wait_for_a(&second, &third);
