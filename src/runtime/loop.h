@@ -12,6 +12,7 @@
 #include "runtime/metrics.h"
 #include "runtime/poll.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -202,6 +203,7 @@ void simba__loop_spin(simba_loop *loop, int most_us);
 /** Fill in when a timer is due that is not set: before INT64_MAX / 2. */
 static inline void simba__timer_at(simba_timer *timer, int64_t at_ms)
 {
+    assert(at_ms <= INT64_MAX / 2);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
     timer->at_ms = at_ms;

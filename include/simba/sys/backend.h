@@ -26,7 +26,7 @@
 SIMBA_BEGIN_DECLS
 
 /** The version of this file's structs. They grow at the end only. */
-#define SIMBA_BACKEND_ABI 1
+#define SIMBA_BACKEND_ABI 2
 
 typedef struct simba_loop simba_loop;
 typedef struct simba_backend simba_backend;
@@ -215,7 +215,8 @@ struct simba_timer {
     bool is_set : 1;
 };
 
-/** Set it, or move it; INT64_MAX clears it. Inside the loop. */
+/** Set it, or move it; what is beyond INT64_MAX / 2 clears it. Inside the loop.
+ */
 SIMBA_API void simba_timer_set(simba_loop *loop,
                                simba_timer *timer,
                                int64_t at_ms);
