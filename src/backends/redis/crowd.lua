@@ -1,6 +1,6 @@
 -- Several owners of one mutex, and handing over: the rules of
--- core/mutex_model.c in full. Requests with slots or a successor come here, and
--- all others while several own the mutex; what is exclusive costs nothing more.
+-- core/mutex_model.c in full. Requests with slots come here, and all others
+-- while several own the mutex; what is exclusive costs nothing more.
 --
 -- While some own it by slots the lease is that of CROWD, until the last of their
 -- leases ends. Who knows of one owner only sees that one: its tenure is

@@ -440,7 +440,8 @@ static void on_personal(struct simba__redis *store,
 
     /* Without a position there may be room for it besides. */
     if (offered_ms > 0 && channel->position != 0) {
-        /* Its key is there for one more; and ours may have begun earlier. */
+        /* 1 ms because a key lives through its last one, 1 ms because our clock
+         * was read earlier. */
         simba__redis_retry_later(store, mutex, channel->position,
                                  offered_ms + 2);
         return;

@@ -396,9 +396,10 @@ local function is_waiting(waiter, now_ms)
         redis.call('PUBSUB', 'NUMSUB', channel_of(waiter))[2] > 0
 end
 
--- The free mutex is offered to the first waiter, and the next one is told as
--- well, or asks how long it must wait for a JVM contender. Without a live one of ours everybody is notified, those too who may just
--- be reconnecting. It may be left to JVM contenders, unless it was theirs; or to the successor that was named.
+-- The free mutex is offered to the first waiter, or to the successor that was
+-- named, and the next one is told when to ask. It may be left to JVM contenders,
+-- unless it was theirs. Without a live one of ours everybody is notified, those
+-- too who may just be reconnecting.
 local function offer_next(now_ms, by, was_jvms, jvm_until, named)
     local live, silent, jvm, strangers, lapses = find_live(now_ms, 2)
     local message = 'released@@' .. by
