@@ -190,8 +190,8 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     }
     if (update.tell != 0) {
         find_metrics(c);
-        simba__metrics_tell(&c->metrics, &c->loop->metrics, &update,
-                            simba__contention_was_broken(c, &update), now_us);
+        c->metrics.was_broken = simba__contention_was_broken(c, &update);
+        simba__metrics_tell(&c->metrics, &c->loop->metrics, &update, now_us);
         c->hooks->told(c, &update);
     }
     if (request->kind == SIMBA_NO_REQUEST) {

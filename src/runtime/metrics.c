@@ -117,14 +117,13 @@ static void count_end(simba_counts *counts,
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
-                         bool was_broken,
                          int64_t now_us)
 {
     simba_counts *counts = self->counts;
     unsigned tell = update->tell;
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
-        count_end(counts, was_broken, update->cause);
+        count_end(counts, self->was_broken, update->cause);
         add(&counts->hold, age_us(self, now_us));
         self->is_owner = false;
         loop->owned--;

@@ -38,6 +38,7 @@ struct simba__contender_metrics {
     bool is_waiting : 1;    /* asked, and not granted yet */
     bool was_refused : 1;   /* since then */
     bool is_owner : 1;      /* granted, and not ended */
+    bool was_broken : 1;    /* what ends now is ended by force */
 };
 
 /** Find where its mutex is counted; before anything is told. Late: a thousand
@@ -49,12 +50,11 @@ void simba__metrics_find(struct simba__contender_metrics *self,
 /** An acquire goes out, at that time of the boot clock. */
 void simba__metrics_ask(struct simba__contender_metrics *self, int64_t now_us);
 
-/** What the machine told the user. `was_broken`: what ended was ended by force;
- * the machine knows only that the store said so. */
+/** What the machine told the user. Whether a tenure `was_broken` is set before:
+ * the machine knows only that the store said that it has ended. */
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          struct simba__loop_metrics *loop,
                          const struct simba__contend_update *update,
-                         bool was_broken,
                          int64_t now_us);
 
 /** A renewal came to its end; `margin_ms` is what was left. */

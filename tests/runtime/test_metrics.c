@@ -17,7 +17,7 @@ static void tell(struct simba__contender_metrics *mine,
     struct simba__contend_update update = {.tell = tell, .cause = cause};
 
     simba__metrics_find(mine, all, "m");
-    simba__metrics_tell(mine, all, &update, false,
+    simba__metrics_tell(mine, all, &update,
                         tell & SIMBA__TELL_RELEASED ? 1700 : 1250);
 }
 
