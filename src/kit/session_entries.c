@@ -417,6 +417,15 @@ bool simba__session_come_together(const simba_session_mutex *mutex)
            mutex->entries->state == SIMBA_KEY_PRESENT;
 }
 
+void simba__session_come(simba_entry *entry)
+{
+    if (simba__session_is_coming(entry) &&
+        (entry->rank != no_rank || entry->is_passed)) {
+        take_out(entry); /* it had a key, or had not come yet */
+        come(entry);
+    }
+}
+
 /* S11: a server may carry out in any order what is sent side by side. So those
  * of one process that come for a mutex put their keys one after the other; or
  * after the one before was sent, which one in doubt is not yet. */
@@ -427,10 +436,7 @@ bool simba__session_has_to_let_come(simba_entry *entry)
     if (!simba__session_is_coming(entry)) {
         return false;
     }
-    if (entry->rank != no_rank || entry->is_passed) {
-        take_out(entry); /* it had a key, or had not come yet */
-        come(entry);
-    }
+    simba__session_come(entry);
     if (simba__session_first(entry->mutex, SIMBA_LINE_COMING) == entry) {
         return false;
     }

@@ -28,6 +28,9 @@ void simba__session_displace(simba_session_mutex *mutex);
 
 /** Has it asked for a position, and has no key yet? */
 bool simba__session_is_coming(const simba_entry *entry);
+/** It asks: if it comes for a key, it does so now, whenever there is a session.
+ */
+void simba__session_come(simba_entry *entry);
 /** Must it wait with its put for one of this process that came before? */
 bool simba__session_has_to_let_come(simba_entry *entry);
 /** Can those who come put their keys side by side? */

@@ -600,6 +600,7 @@ static void acquire(simba_session_store *self, simba_request *request)
             entry->asked_ms +
             (request->waiter_ms > lease_ms ? request->waiter_ms : lease_ms);
         entry->rounds = 0;
+        simba__session_come(entry);
         arm(entry);
         go(entry);
         if (entry->mutex != NULL) {

@@ -23,6 +23,7 @@ struct one_store {
 static struct one_store *opened;
 static atomic_bool is_unsendable; /* what removes */
 static bool is_ordered;           /* the server is; puts tell their numbers */
+static atomic_bool is_held;       /* the session is not ready */
 
 static void step_failed(simba_exchange *e, int status, const simba_error *error)
 {
@@ -94,6 +95,11 @@ static void renew(simba_session_store *store,
     simba_connection_submit(store->connection, &opened->renewal);
 }
 
+static bool is_ready_now(const simba_session_store *store)
+{
+    return !is_held && simba_connection_is_ready(store->connection);
+}
+
 static void ping(simba_session_store *store)
 {
     (void)store;
@@ -147,6 +153,7 @@ static const simba_session_ops ops = {.size = sizeof ops,
                                       .url = "one://host:4321",
                                       .table = &one_table,
                                       .connection = &hooks,
+                                      .is_ready = is_ready_now,
                                       .put = put,
                                       .look = look,
                                       .remove = remove_key,
@@ -476,6 +483,42 @@ TEST(test_session_store__puts_follow_none_in_doubt)
     assert_int_equal(opened->puts, 5);
     say(fd, "behind\n");
     await(answered == 5);
+    expect(fd, "put4\n");
+    say(fd, "behind\n");
+    await(answered == 6);
+    close_at(loop, listener, fd);
+    is_ordered = false;
+}
+
+/* Who was in doubt, and asks again before there is a session, does so before
+ * one that comes after it. */
+TEST(test_session_store__puts_keep_their_order_until_it_is_ready)
+{
+    int listener, fd;
+    simba_loop *loop;
+    simba_request requests[4];
+
+    is_ordered = true;
+    loop = open_at(&listener, &fd);
+    come(requests, 0, 1);
+    expect(fd, "put1\n");
+    say(fd, "first\n");
+    await(answered == 1);
+    come(requests, 1, 2);
+    expect(fd, "put2\nput3\n");
+    is_held = true;
+    close(fd);
+    await(answered == 3);
+    fd = admit(listener);
+    come(requests, 1, 3);
+    is_held = false;
+    simba_loop_enter(loop);
+    simba_session_ready(&opened->base);
+    simba_loop_leave(loop);
+    expect(fd, "put2\n");
+    say(fd, "behind\n");
+    expect(fd, "put3\n");
+    say(fd, "behind\n");
     expect(fd, "put4\n");
     say(fd, "behind\n");
     await(answered == 6);
