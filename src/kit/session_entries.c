@@ -118,16 +118,22 @@ static void link_behind(simba_entry *entry, simba_entry *before)
     entry->next = before == NULL ? mutex->entries : before->next;
     *(before == NULL ? &mutex->entries : &before->next) = entry;
     *(entry->next == NULL ? &mutex->last : &entry->next->previous) = entry;
+    if (before == mutex->placed && entry->rank != no_rank) {
+        mutex->placed = entry;
+    }
 }
 
 static void take_out(simba_entry *entry)
 {
     simba_session_mutex *mutex = entry->mutex;
 
-    for (int line = 0; line < SIMBA_LINES; line++) {
-        if (mutex->from[line] == entry) {
-            mutex->from[line] = entry->next;
+    for (int i = 0; i < SIMBA__ENTRIES_SOUGHT; i++) {
+        if (mutex->from[i] == entry) {
+            mutex->from[i] = entry->next;
         }
+    }
+    if (mutex->placed == entry) {
+        mutex->placed = entry->previous;
     }
     *(entry->previous == NULL ? &mutex->entries : &entry->previous->next) =
         entry->next;
@@ -136,12 +142,16 @@ static void take_out(simba_entry *entry)
 }
 
 /* It may be one of those who are sought. */
-static void seek(simba_entry *entry, enum simba_line line)
+static void seek(simba_entry *entry, enum simba__sought sought)
 {
-    simba_entry **from = &entry->mutex->from[line];
+    simba_session_mutex *mutex = entry->mutex;
+    simba_entry **from = &mutex->from[sought];
 
     if (*from == NULL || entry->rank < (*from)->rank) {
         *from = entry;
+    }
+    if (sought == SIMBA__ENTRY_UNWATCHED && entry->rank > mutex->unwatched_to) {
+        mutex->unwatched_to = entry->rank;
     }
 }
 
@@ -151,11 +161,11 @@ static void come(simba_entry *entry)
     entry->rank = no_rank;
     entry->is_passed = false;
     link_behind(entry, entry->mutex->last);
-    seek(entry, SIMBA_LINE_COMING);
+    seek(entry, SIMBA__ENTRY_COMING);
 }
 
-/* Most stand behind all who have a position. An owner may have none any more.
- */
+/* Most come to stand behind all who have a position. An owner may have none any
+ * more. */
 void simba__session_place(simba_entry *entry)
 {
     simba_entry *before;
@@ -164,15 +174,15 @@ void simba__session_place(simba_entry *entry)
         (entry->rank == no_rank || entry->position != 0)) {
         take_out(entry);
         entry->rank = entry->position;
-        before = entry->mutex->last;
+        before = entry->mutex->placed;
         while (before != NULL && before->rank > entry->rank) {
             before = before->previous;
         }
         link_behind(entry, before);
     }
-    seek(entry, SIMBA_LINE_QUEUED);
+    seek(entry, SIMBA__ENTRY_QUEUED);
     if (entry->is_unwatched) {
-        seek(entry, SIMBA_LINE_UNWATCHED);
+        seek(entry, SIMBA__ENTRY_UNWATCHED);
     }
 }
 
@@ -182,8 +192,11 @@ void simba__session_displace(simba_session_mutex *mutex)
         e->rank = no_rank;
         e->is_passed = false;
     }
-    mutex->from[SIMBA_LINE_COMING] = mutex->entries;
-    mutex->from[SIMBA_LINE_QUEUED] = mutex->from[SIMBA_LINE_UNWATCHED] = NULL;
+    mutex->placed = NULL;
+    mutex->unwatched_to = 0;
+    mutex->from[SIMBA__ENTRY_COMING] = mutex->entries;
+    mutex->from[SIMBA__ENTRY_QUEUED] = NULL;
+    mutex->from[SIMBA__ENTRY_UNWATCHED] = NULL;
 }
 
 static bool is_queued(const simba_entry *entry)
@@ -192,19 +205,32 @@ static bool is_queued(const simba_entry *entry)
            !entry->was_granted && entry->position != 0;
 }
 
-simba_entry *simba__session_first(simba_session_mutex *mutex,
-                                  enum simba_line line)
+static bool is_sought(const simba_entry *entry, enum simba__sought sought)
 {
-    simba_entry *e = mutex->from[line];
+    return sought == SIMBA__ENTRY_COMING ? simba__session_is_coming(entry)
+           : sought == SIMBA__ENTRY_QUEUED
+               ? is_queued(entry)
+               : entry->is_unwatched && entry->state == SIMBA_KEY_PRESENT;
+}
 
-    while (e != NULL &&
-           !(line == SIMBA_LINE_COMING   ? simba__session_is_coming(e)
-             : line == SIMBA_LINE_QUEUED ? is_queued(e)
-                                         : e->is_unwatched)) {
-        e->is_passed |= line == SIMBA_LINE_COMING;
+/* Mostly one is unwatched, and no other is sought behind it. */
+simba_entry *simba__session_first(simba_session_mutex *mutex,
+                                  enum simba__sought sought)
+{
+    simba_entry *e = mutex->from[sought];
+
+    while (e != NULL && !is_sought(e, sought)) {
+        e->is_passed |= sought == SIMBA__ENTRY_COMING;
         e = e->next;
+        if (sought == SIMBA__ENTRY_UNWATCHED && e != NULL &&
+            e->rank > mutex->unwatched_to) {
+            e = NULL;
+        }
     }
-    return mutex->from[line] = e;
+    if (sought == SIMBA__ENTRY_UNWATCHED && e == NULL) {
+        mutex->unwatched_to = 0;
+    }
+    return mutex->from[sought] = e;
 }
 
 /* --- entries ------------------------------------------------------------- */
@@ -437,7 +463,7 @@ bool simba__session_has_to_let_come(simba_entry *entry)
         return false;
     }
     simba__session_come(entry);
-    if (simba__session_first(entry->mutex, SIMBA_LINE_COMING) == entry) {
+    if (simba__session_first(entry->mutex, SIMBA__ENTRY_COMING) == entry) {
         return false;
     }
     before = entry->previous;
@@ -455,7 +481,7 @@ void simba_entry_unwatched(simba_entry *entry)
 {
     entry->is_unwatched = true;
     if (entry->rank != no_rank) { /* else once it is placed */
-        seek(entry, SIMBA_LINE_UNWATCHED);
+        seek(entry, SIMBA__ENTRY_UNWATCHED);
     }
 }
 
@@ -495,19 +521,14 @@ bool simba__session_is_waiting(const simba_entry *entry)
 bool simba__session_is_behind_ours(const simba_entry *entry)
 {
     const simba_entry *first =
-        simba__session_first(entry->mutex, SIMBA_LINE_QUEUED);
+        simba__session_first(entry->mutex, SIMBA__ENTRY_QUEUED);
 
     return first != NULL && first->position < entry->position;
 }
 
 void simba__session_wake_next(simba_session_mutex *mutex)
 {
-    const simba_entry *e = simba__session_first(mutex, SIMBA_LINE_UNWATCHED);
-
-    while (e != NULL && !(e->is_unwatched && e->state == SIMBA_KEY_PRESENT)) {
-        e = e->next;
-    }
-    if (e != NULL) {
+    if (simba__session_first(mutex, SIMBA__ENTRY_UNWATCHED) != NULL) {
         simba_wake(mutex->store->base.loop, simba_session_mutex_name(mutex));
     }
 }

@@ -20,9 +20,17 @@ void simba__session_cancel(simba_exchange **exchange);
 
 /** It has got a position: there it stands now. */
 void simba__session_place(simba_entry *entry);
-/** The first that is sought; NULL: none is. */
+/** Who of a mutex's entries is sought: those who come for a key, those in the
+ * queue, those who lost one that they watched. */
+enum simba__sought {
+    SIMBA__ENTRY_COMING,
+    SIMBA__ENTRY_QUEUED,
+    SIMBA__ENTRY_UNWATCHED,
+    SIMBA__ENTRIES_SOUGHT
+};
+/** The first of them; NULL: there is none. */
 simba_entry *simba__session_first(simba_session_mutex *mutex,
-                                  enum simba_line line);
+                                  enum simba__sought sought);
 /** Nobody of them has a key any more: they come again as they stand. */
 void simba__session_displace(simba_session_mutex *mutex);
 

@@ -213,7 +213,7 @@ static void start(simba_entry *entry, enum simba_entry_step step)
 
 static void let_next_come(simba_session_mutex *mutex)
 {
-    simba_entry *next = simba__session_first(mutex, SIMBA_LINE_COMING);
+    simba_entry *next = simba__session_first(mutex, SIMBA__ENTRY_COMING);
     const simba_entry *last = mutex->last;
 
     if (next != NULL && next != last && simba__session_is_coming(last) &&
@@ -593,6 +593,7 @@ static void acquire(simba_session_store *self, simba_request *request)
     } else {
         int64_t lease_ms = request->ttl_ms + request->transition_ms;
 
+        assert(entry->acquire == NULL); /* none came from within */
         entry->acquire = request;
         entry->asked_ms = simba_loop_now_ms();
         entry->lease_ms = lease_ms;
@@ -654,6 +655,7 @@ static void release(simba_session_store *self, simba_request *request)
     complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "no answer in time");
     complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "no answer in time");
     complete(entry, &entry->release, SIMBA_EUNKNOWN, "no answer in time");
+    assert(entry->release == NULL); /* none came from within */
     entry->release = request;
     arm(entry);
     go(entry);

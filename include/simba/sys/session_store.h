@@ -110,15 +110,6 @@ enum simba_standing {
     SIMBA_STANDS_VANISHED
 };
 
-/** Which of a mutex's entries are looked for: those who come for a key, those
- * in the queue, those who lost one that they watched. */
-enum simba_line {
-    SIMBA_LINE_COMING,
-    SIMBA_LINE_QUEUED,
-    SIMBA_LINE_UNWATCHED,
-    SIMBA_LINES
-};
-
 /** One attempt of this process. Begins the author's own struct, of
  * `entry_size` bytes, zeroed at first. */
 struct simba_entry {
@@ -180,11 +171,13 @@ struct simba_session_mutex {
     /** By their positions; behind them who has none, in the order they came
      * (S11). */
     simba_entry *entries, *last;
-    simba_entry *from[SIMBA_LINES]; /**< nobody before it is sought */
-    simba_entry *looker;            /**< looks for all who ask in case */
-    simba_told_owner *owner;        /**< as it was told last; NULL: never */
-    uint64_t numbers;       /**< in use, a bit for each of the first 64 */
-    uint64_t *more_numbers; /**< of those behind them; NULL: none was used */
+    simba_entry *placed;  /**< the last that has a position; NULL: none has */
+    simba_entry *from[3]; /**< of each kind that is sought, none is before it */
+    uint64_t unwatched_to;   /**< nobody behind this position is unwatched */
+    simba_entry *looker;     /**< looks for all who ask in case */
+    simba_told_owner *owner; /**< as it was told last; NULL: never */
+    uint64_t numbers;        /**< in use, a bit for each of the first 64 */
+    uint64_t *more_numbers;  /**< of those behind them; NULL: none was used */
     bool is_observed : 1;
     unsigned beyond : 31; /**< how many have got a higher one */
     int holds;            /**< it must not be forgotten now */
