@@ -300,6 +300,7 @@ static void send_create(latch_t *latch)
     task->batch.data = latch->base.acquire->id;
     simba__zk_prefix(latch->base.attempt, latch->base.slots, prefix);
     simba__zk_step_ask(latch, SIMBA__ZK_CREATE2, prefix);
+    task->batch.data = NULL; /* is written, and the request's */
     simba__zk_step_send_listed(latch, take_created, take_standing);
 }
 
