@@ -57,15 +57,24 @@ bool simba__etcd_is_offer(const simba__etcd_owner *owner)
     return owner->is_there && owner->is_broken && owner->token == 0;
 }
 
+/* Who is at rest may have kept no more of its id than the hash. */
+static bool has_id(const simba__etcd_entry *e, const char *id)
+{
+    const char *own = e->base.acquire != NULL ? e->base.acquire->id
+                      : e->step != NULL       ? e->step->id
+                                              : "";
+
+    return simba__fnv32(id, strlen(id)) == e->base.id_hash &&
+           (own[0] == '\0' || strcmp(id, own) == 0);
+}
+
 bool simba__etcd_is_offered(const simba__etcd_entry *e,
                             const simba__etcd_owner *owner)
 {
     return simba__etcd_is_offer(owner) &&
            (simba__etcd_is_mine(e, owner) ||
             (simba__attempt_equal(owner->attempt, by_id) &&
-             simba__fnv32(owner->id, strlen(owner->id)) == e->base.id_hash &&
-             (e->base.acquire == NULL ||
-              strcmp(owner->id, e->base.acquire->id) == 0)));
+             has_id(e, owner->id)));
 }
 
 simba__etcd_owner simba__etcd_offer(const char *to)
