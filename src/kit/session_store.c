@@ -211,14 +211,18 @@ static void start(simba_entry *entry, enum simba_entry_step step)
                                : ops->remove)(entry);
 }
 
+/* Without a session nobody can come, and so nobody is passed. */
 static void let_next_come(simba_session_mutex *mutex)
 {
-    simba_entry *next = simba__session_first(mutex, SIMBA__ENTRY_COMING);
+    simba_session_store *self = mutex->store;
+    simba_entry *next = self->ops->is_ready(self)
+                            ? simba__session_first(mutex, SIMBA__ENTRY_COMING)
+                            : NULL;
     const simba_entry *last = mutex->last;
 
     if (next != NULL && next != last && simba__session_is_coming(last) &&
         last->step == SIMBA_STEP_NONE && simba__session_come_together(mutex)) {
-        simba__session_each(mutex->store, mutex, go);
+        simba__session_each(self, mutex, go);
     } else if (next != NULL) {
         go(next);
     }

@@ -490,8 +490,8 @@ TEST(test_session_store__puts_follow_none_in_doubt)
     is_ordered = false;
 }
 
-/* Who was in doubt, and asks again before there is a session, does so before
- * one that comes after it. */
+/* Who was in doubt and passed, and asks again before there is a session, comes
+ * before one that asks after it. */
 TEST(test_session_store__puts_keep_their_order_until_it_is_ready)
 {
     int listener, fd;
@@ -506,10 +506,14 @@ TEST(test_session_store__puts_keep_their_order_until_it_is_ready)
     await(answered == 1);
     come(requests, 1, 2);
     expect(fd, "put2\nput3\n");
-    is_held = true;
     close(fd);
     await(answered == 3);
     fd = admit(listener);
+    come(requests, 0, 1);
+    expect(fd, "look\n");
+    say(fd, "first\n"); /* and neither of them comes */
+    await(answered == 4);
+    is_held = true;
     come(requests, 1, 3);
     is_held = false;
     simba_loop_enter(loop);
@@ -521,7 +525,43 @@ TEST(test_session_store__puts_keep_their_order_until_it_is_ready)
     say(fd, "behind\n");
     expect(fd, "put4\n");
     say(fd, "behind\n");
-    await(answered == 6);
+    await(answered == 7);
+    close_at(loop, listener, fd);
+    is_ordered = false;
+}
+
+/* Who waits between two requests when the session ends keeps its place, also if
+ * another leaves before there is one again. */
+TEST(test_session_store__puts_keep_their_order_when_an_owner_leaves)
+{
+    int listener, fd;
+    simba_loop *loop;
+    simba_request requests[3], release;
+
+    is_ordered = true;
+    loop = open_at(&listener, &fd);
+    come(requests, 0, 1);
+    expect(fd, "put1\n");
+    say(fd, "first\n");
+    await(answered == 1);
+    come(requests, 1, 2);
+    expect(fd, "put2\nput3\n");
+    say(fd, "behind\nbehind\n");
+    await(answered == 3);
+    ask_as(&release, SIMBA_RELEASE, 1);
+    expect(fd, "remove\n");
+    is_held = true;
+    simba_loop_enter(loop);
+    simba_session_lost(&opened->base);
+    simba_loop_leave(loop);
+    await(answered == 4);
+    come(requests, 2, 1);
+    come(requests, 1, 1);
+    is_held = false;
+    simba_loop_enter(loop);
+    simba_session_ready(&opened->base);
+    simba_loop_leave(loop);
+    expect(fd, "put2\n");
     close_at(loop, listener, fd);
     is_ordered = false;
 }
