@@ -15,6 +15,7 @@ import math
 import os
 import queue
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Callable, Iterator, Optional, Union
@@ -172,12 +173,16 @@ class Handle:
     """What all have in common: a C handle, closed once, and at exit.
 
     A signal handler may raise between any two lines, and may ask or close as
-    well. So it is C that notes a handle where it is opened and closed.
+    well. So it is C that notes a handle where it is opened and closed, and the
+    `with` of a lock that notes a thread in a call: no signal is seen half-way
+    through these. What a handler closes within a call of its own thread is
+    closed when that call ends.
     """
 
     _close: Callable[[Any], None]
     _cell: Any = [None]  #: of C, where the handle is noted
     _is_closed = False
+    _closer = 0  #: the thread that closes it at the end of its call
 
     def __init__(self) -> None:
         self._number = next(_numbers)
@@ -185,8 +190,7 @@ class Handle:
 
     def _renew_locks(self) -> None:
         self._closers = threading.RLock()
-        self._closing = threading.Condition(threading.RLock())
-        self._users: list[int] = []  # threads that are in a call
+        self._users: dict[int, threading.Lock] = {}  # by thread
 
     @property
     def _user(self) -> Any:
@@ -206,16 +210,20 @@ class Handle:
 
     def _use(self, function: Callable[..., Any], *given: Any) -> Any:
         """Call it with the C handle, which is not freed meanwhile."""
-        me = threading.get_ident()
-        with self._closing:
-            c = self._handle
-            self._users.append(me)
+        self._handle  # a closed one is not entered, so who closes waits little
+        mine = self._mine()
+        if mine.locked():  # by the call that a signal handler runs in
+            return function(self._handle, *given)
         try:
-            return function(c, *given)
+            with mine:
+                return function(self._handle, *given)
         finally:
-            with self._closing:
-                self._users.remove(me)
-                self._closing.notify_all()
+            if self._closer == threading.get_ident():
+                self.close()
+
+    def _mine(self) -> threading.Lock:
+        """None but this thread takes it."""
+        return self._users.setdefault(threading.get_ident(), threading.Lock())
 
     def _ask(self, function: Callable[..., Any], closed: Any) -> Any:
         """The same for what a closed handle answers, too."""
@@ -238,32 +246,41 @@ class Handle:
 
     def close(self) -> None:
         """Stop or release if need be, and free. Again is a no-op, which waits
-        for another thread that closes it."""
+        for another thread that closes it. In a signal handler that came in a
+        call of this handle it is done when that call ends."""
         if self in getattr(_thread, "inside", ()):
             raise Misuse("a handle cannot be closed by its own callback")
-        me = threading.get_ident()
-        # That thread waits for our call, if a signal came within one.
-        if not self._closers.acquire(blocking=me not in self._users):
+        mine = self._mine()
+        if mine.locked():
+            self._close_later()
             return
-        try:
-            if self._cell[0]:
-                self._wait_for_users(me)
-                self._close(self._cell)
-        finally:
-            if self._is_closed and not self._cell[0]:
-                _live.pop(self._number, None)
-            self._closers.release()
-
-    def _wait_for_users(self, me: int) -> None:
-        """Let none but this thread use it from now on."""
-        with self._closing:
-            self._is_closed = True
+        with self._closers, mine:
             try:
-                while any(user != me for user in self._users):
-                    self._closing.wait()
-            except BaseException:
-                self._is_closed = False
-                raise
+                if self._cell[0]:
+                    self._let_go(mine)
+                    self._close(self._cell)
+            finally:
+                if self._is_closed and not self._cell[0]:
+                    _live.pop(self._number, None)
+
+    def _close_later(self) -> None:
+        self._is_closed = True
+        self._closer = threading.get_ident()
+
+    def _let_go(self, mine: threading.Lock) -> None:
+        """Let none but this thread use it from now on."""
+        self._is_closed = True
+        try:
+            for user in list(self._users.values()):
+                while user is not mine and user.locked():
+                    self._hurry()
+                    time.sleep(0.005)
+        except BaseException:
+            self._is_closed = False
+            raise
+
+    def _hurry(self) -> None:
+        """End what another thread waits for."""
 
     def __enter__(self) -> Any:
         return self
@@ -325,10 +342,22 @@ class Store(Handle):
 
     def close(self) -> None:
         """Close it, and before that what was made of it."""
-        for _, handle in sorted(_live.items(), reverse=True):
-            if isinstance(handle, OfStore) and handle.store is self:
-                handle.close()
-        super().close()
+        if self._close_made():
+            super().close()
+        else:  # a signal came in a call of theirs; its end calls this again
+            self._close_later()
+
+    def _close_made(self) -> bool:
+        """False: this thread is in a call of one."""
+        made = [handle for _, handle in sorted(_live.items(), reverse=True)
+                if isinstance(handle, OfStore) and handle.store is self]
+        for handle in made:
+            handle.close()
+        return not any(handle._mine().locked() for handle in made)
+
+    def _let_go(self, mine: threading.Lock) -> None:
+        super()._let_go(mine)
+        self._close_made()  # what another thread was opening
 
     def fileno(self) -> int:
         """Readable while callbacks wait; for select, poll and add_reader."""
@@ -363,14 +392,16 @@ class OfStore(Handle):
             raise
 
     def _open(self, function: Callable[..., int], kind: str, *given: Any) -> None:
-        super()._open(function, kind, self.store._handle, *given)
+        opening = super()._open
+        self.store._use(lambda store: opening(function, kind, store, *given))
 
     def close(self) -> None:
         try:
             super().close()
         finally:
-            if self._own is not None and not self._cell[0]:
-                self._own.close()
+            if not self._cell[0] and (
+                    self._own or self.store._closer == threading.get_ident()):
+                self.store.close()
 
 
 class Locker(OfStore):
@@ -409,14 +440,8 @@ class Locker(OfStore):
             self._call(lib.simba_locker_acquire, timeout_ms, token)
         return int(token[0])
 
-    def close(self) -> None:
-        """End a wait on another thread, release if held, and free."""
-        while not self._waiting.acquire(timeout=0.05):
-            self._ask(lib.simba_locker_cancel, None)
-        try:
-            super().close()
-        finally:
-            self._waiting.release()
+    def _hurry(self) -> None:
+        lib.simba_locker_cancel(self._cell[0])
 
     def acquire(self, wait: Optional[Duration] = None) -> int:
         """Wait until it is ours, so long at most (0: try once); its token.

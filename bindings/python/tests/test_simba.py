@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import linecache
 import logging
 import os
 import select
@@ -187,6 +188,15 @@ def test_threads_may_ask_while_it_is_closed(url, mutex):
                 thread.join()
 
 
+@contextlib.contextmanager
+def on_a_signal(handler):
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_a_signal_handler_may_close(url, mutex, monkeypatch):
     call = simba.Locker._call
 
@@ -196,12 +206,106 @@ def test_a_signal_handler_may_close(url, mutex, monkeypatch):
 
     locker = simba.Locker(mutex, store=url)
     monkeypatch.setattr(simba.Locker, "_call", interrupted)
-    before = signal.signal(signal.SIGUSR1, lambda *_: locker.close())
-    try:
-        with pytest.raises(ValueError):
-            locker.acquire(wait=0)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with on_a_signal(locker.close), pytest.raises(ValueError):
+        locker.acquire(wait=0)
+
+
+@pytest.mark.parametrize("kind", ["locker", "store"])
+def test_a_signal_handler_frees_nothing_in_a_call(url, mutex, kind):
+    store = simba.Store(url)
+    locker = simba.Locker(mutex, store=store)
+    open_in_call = []
+
+    def use(c):
+        signal.raise_signal(signal.SIGUSR1)
+        locker.is_owner  # another call, in which it is not closed either
+        open_in_call.extend([bool(store._cell[0]), bool(locker._cell[0])])
+
+    with on_a_signal({"locker": locker, "store": store}[kind].close):
+        locker._use(use)
+    assert open_in_call == [True, True]
+    assert not locker._cell[0] and bool(store._cell[0]) == (kind == "locker")
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["locker", "store"])
+def test_a_signal_handler_does_not_wait_for_who_waits_for_its_call(
+        url, mutex, until, kind):
+    store = simba.Store(url)
+    locker = simba.Locker(mutex, store=store)
+    close = {"locker": locker, "store": store}[kind].close
+    closing = threading.Thread(target=close, daemon=True)
+
+    def use(c):
+        closing.start()
+        until(lambda: locker._is_closed)
+        signal.raise_signal(signal.SIGUSR1)
+
+    with on_a_signal(close):
+        locker._use(use)
+    closing.join(10)
+    assert not closing.is_alive() and not locker._cell[0]
+    store.close()
+
+
+def test_a_signal_handler_may_close_a_store_that_opens(url, mutex):
+    store = simba.Store(url)
+
+    class Interrupted(simba.Locker):
+        def _open(self, function, *given):
+            def after_a_signal(c, *given):
+                signal.raise_signal(signal.SIGUSR1)
+                assert store._cell[0]
+                return function(c, *given)
+
+            super()._open(after_a_signal, *given)
+
+    with on_a_signal(store.close):
+        locker = Interrupted(mutex, store=store)
+    assert not locker._cell[0] and not store._cell[0]
+
+
+@pytest.mark.parametrize("is_raising", [False, True])
+def test_a_signal_may_come_before_any_line(url, mutex, is_raising):
+    """A handler closes, or raises, before the n-th line, for each n. Python has
+    none run where a `with` ends, or a `try` begins: these are left out."""
+    def interrupt(frame, event, _):
+        nonlocal left
+        file = frame.f_code.co_filename
+        if not file.endswith("_handles.py"):
+            return None
+        line = linecache.getline(file, frame.f_lineno).strip()
+        left -= event == "line" and not line.startswith(
+            ("with ", "try:"))
+        if left == 0:
+            if is_raising:
+                raise KeyboardInterrupt
+            locker.close()
+        return interrupt
+
+    with simba.Store(url) as store:
+        n = 0
+        left = 0
+        while left <= 0:
+            n += 1
+            left = n
+            locker = simba.Locker(mutex, store=store)
+            before = sys.gettrace()
+            sys.settrace(interrupt)
+            try:
+                locker.acquire(wait=0)
+                locker.is_owner
+                locker.close()
+            except (ValueError, KeyboardInterrupt):
+                pass
+            finally:
+                sys.settrace(before)
+            closing = threading.Thread(target=locker.close, daemon=True)
+            closing.start()
+            closing.join(10)
+            assert not closing.is_alive() and not locker._cell[0]
+            locker.close()
+    assert n > 20
 
 
 def test_ctrl_c_leaves_nothing_half_open(url, mutex, monkeypatch):
