@@ -110,7 +110,7 @@ async def _made(make: Callable[[], Any]) -> Any:
     try:
         return await _woken(making)
     except BaseException:
-        making.then(lambda: making.failed or making.get().close())
+        making.then(lambda: making.raised or making.get().close())
         raise
 
 
@@ -126,9 +126,9 @@ async def _done(call: Callable[..., Any], *arguments: Any) -> None:
             await end.wait()
         except asyncio.CancelledError as again:
             cancelled = again
-    ending.get()
     if cancelled is not None:
-        raise cancelled
+        raise cancelled from ending.raised
+    ending.get()
 
 
 async def _woken(found: in_thread) -> Any:

@@ -554,9 +554,9 @@ class in_thread:
         return self._end.wait(seconds)
 
     @property
-    def failed(self) -> bool:
-        """Has it ended, and raised?"""
-        return self._raised is not None
+    def raised(self) -> Optional[BaseException]:
+        """What it raised, if it has ended."""
+        return self._raised
 
 
 class Service(OfStore):

@@ -525,6 +525,34 @@ def test_asyncio_closes_what_a_second_cancel_finds(url, mutex):
         pass
 
 
+def test_asyncio_cancels_although_the_closing_raises(url, mutex, monkeypatch):
+    releases = threading.Event()
+
+    def lose(self):
+        releases.set()
+        time.sleep(0.1)
+        raise simba.Lost("on purpose")
+
+    async def hold():
+        async with simba.lock(mutex, store=url, wait=5):
+            pass
+
+    async def main():
+        holding = asyncio.ensure_future(hold())
+        await asyncio.to_thread(releases.wait)
+        holding.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await holding
+        assert holding.cancelled()
+        cause = raised.value
+        while cause is not None and not isinstance(cause, simba.Lost):
+            cause = cause.__cause__ or cause.__context__
+        assert cause is not None
+
+    monkeypatch.setattr(simba.Locker, "release", lose)
+    asyncio.run(main())
+
+
 def test_asyncio_cancels_a_wait_that_has_not_begun(url, mutex, monkeypatch):
     acquire = simba.Locker._acquire
     began, cancelled = threading.Event(), threading.Event()
