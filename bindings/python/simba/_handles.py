@@ -544,7 +544,8 @@ class in_thread:
         then()
 
     def get(self) -> Any:
-        self._end.wait()
+        while not self._end.wait(0.5):  # else a signal right before is not seen
+            pass
         if self._raised is not None:
             raise self._raised
         return self._result

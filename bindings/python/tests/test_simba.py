@@ -118,6 +118,16 @@ def test_ctrl_c_ends_a_wait(url, mutex):
                 pass
 
 
+def test_ctrl_c_ends_a_wait_that_it_does_not_interrupt(url, mutex):
+    with simba.lock(mutex, store=url):
+        # Another thread takes it: as if it came right before the wait.
+        timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            with simba.lock(mutex, store=url):
+                pass
+
+
 def test_ctrl_c_ends_a_wait_that_has_not_begun(url, mutex, monkeypatch):
     cancelled, waits = threading.Event(), threading.Event()
     acquire, cancel = simba.Locker._acquire, simba.Locker.cancel
