@@ -594,10 +594,12 @@ static void acquire(simba_session_store *self, simba_request *request)
     complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "no answer in time");
     if (entry->is_leaving) {
         simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
+    } else if (entry->acquire != NULL) {
+        /* Who was told came again from within: that one is the newer. */
+        simba_request_done(request, SIMBA_EUNKNOWN, NULL);
     } else {
         int64_t lease_ms = request->ttl_ms + request->transition_ms;
 
-        assert(entry->acquire == NULL); /* none came from within */
         entry->acquire = request;
         entry->asked_ms = simba_loop_now_ms();
         entry->lease_ms = lease_ms;
@@ -659,10 +661,14 @@ static void release(simba_session_store *self, simba_request *request)
     complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "no answer in time");
     complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "no answer in time");
     complete(entry, &entry->release, SIMBA_EUNKNOWN, "no answer in time");
-    assert(entry->release == NULL); /* none came from within */
-    entry->release = request;
-    arm(entry);
-    go(entry);
+    if (entry->release != NULL) {
+        /* Who was told came again from within: that one is the newer. */
+        simba_request_done(request, SIMBA_EUNKNOWN, NULL);
+    } else {
+        entry->release = request;
+        arm(entry);
+        go(entry);
+    }
     simba_entry_drop(entry);
 }
 
