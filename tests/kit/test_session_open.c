@@ -456,6 +456,37 @@ TEST(test_session_store__puts_follow_the_first_side_by_side)
     is_ordered = false;
 }
 
+static simba_request once_more;
+
+static void come_again(simba_request *told,
+                       int status,
+                       const simba_error *error)
+{
+    once_more = *told;
+    once_more.done = on_done;
+    on_done(told, status, error);
+    one_table.submit(&opened->base.base, &once_more);
+}
+
+/* One takes the place of another, whose sender hears of it and comes again. */
+TEST(test_session_store__answers_each_of_two_that_meet)
+{
+    int listener, fd;
+    simba_loop *loop = open_at(&listener, &fd);
+    simba_request requests[2];
+
+    ask_for(&requests[0], SIMBA_ACQUIRE);
+    expect(fd, "put\n");
+    requests[0].done = come_again;
+    ask_for(&requests[1], SIMBA_ACQUIRE);
+    assert_int_equal(answered, 2);
+    assert_int_equal(last_status, SIMBA_EUNKNOWN);
+    say(fd, "first\n");
+    await(answered == 3);
+    assert_int_equal(last_status, SIMBA_OK);
+    close_at(loop, listener, fd);
+}
+
 /* What became of them has to be found out first: the next would pass. */
 TEST(test_session_store__puts_follow_none_in_doubt)
 {
